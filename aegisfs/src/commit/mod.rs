@@ -1,0 +1,1 @@
+//! The road back: plan, freeze, verify, approve, land.

@@ -1,0 +1,3 @@
+//! The lazy copy-on-write tree.
+
+pub mod changes;

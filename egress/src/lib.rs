@@ -1,0 +1,1 @@
+//! Out through one door.

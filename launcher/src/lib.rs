@@ -1,0 +1,1 @@
+//! The aegis-os command.

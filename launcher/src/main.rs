@@ -1,0 +1,2 @@
+//! The aegis-os command.
+fn main() {}

@@ -1,0 +1,165 @@
+//! The entries that are the state of the shadow. Replayed in order on an empty tree, without
+//! looking at the host, they give the same name space (DESIGN: "the journal is the file system").
+
+use serde::{Deserialize, Serialize};
+
+use crate::path::RelPath;
+
+/// The inode number that the agent sees; stable through copy-up, rename and remount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeId(pub u64);
+
+/// The type of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link and the bytes it holds.
+    Symlink(Vec<u8>),
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+}
+
+/// Where in the host's tree a node comes from, and which inode was there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LowerFile {
+    /// The path below the real project.
+    pub path: RelPath,
+    /// `st_dev` of the inode.
+    pub dev: u64,
+    /// `st_ino` of the inode.
+    pub ino: u64,
+}
+
+/// What the host had when the agent first touched a name: the base of the three-way merge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// The type.
+    pub kind: NodeKind,
+    /// The permission bits, with set-uid, set-gid and sticky.
+    pub mode: u32,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The size in bytes.
+    pub size: u64,
+    /// Modification time in nanoseconds since the Unix epoch.
+    pub mtime: i64,
+    /// Status change time in nanoseconds since the Unix epoch.
+    pub ctime: i64,
+    /// `st_dev`.
+    pub dev: u64,
+    /// `st_ino`.
+    pub ino: u64,
+    /// SHA-256 of the content, where it was read. The content itself is kept under this name in
+    /// the session's `base` folder when it is small enough to be merged.
+    pub sha256: Option<[u8; 32]>,
+}
+
+/// One change of the shadow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum ShadowOp {
+    /// A node of the host's tree got content of its own.
+    CopyUp {
+        /// Its name in the shadow.
+        path: RelPath,
+        /// The node.
+        node: NodeId,
+        /// Where it comes from.
+        lower: LowerFile,
+        /// What it was.
+        baseline: Baseline,
+    },
+    /// A new node.
+    Create {
+        /// Its name.
+        path: RelPath,
+        /// The node.
+        node: NodeId,
+        /// Its type.
+        kind: NodeKind,
+        /// Permission bits.
+        mode: u32,
+        /// Owner.
+        uid: u32,
+        /// Group.
+        gid: u32,
+    },
+    /// A further name for a node.
+    Link {
+        /// An existing name.
+        from: RelPath,
+        /// The new name.
+        path: RelPath,
+        /// The node.
+        node: NodeId,
+        /// Where the node comes from, when the host has it.
+        lower: Option<LowerFile>,
+    },
+    /// A name is gone.
+    Remove {
+        /// The name.
+        path: RelPath,
+        /// The node it named.
+        node: NodeId,
+        /// What the host has under that name, when it has something.
+        baseline: Option<Baseline>,
+    },
+    /// A name moved, or two names were exchanged.
+    Rename {
+        /// The old name.
+        from: RelPath,
+        /// The new name.
+        to: RelPath,
+        /// The node that moved.
+        node: NodeId,
+        /// Where the node comes from, when the host has it.
+        lower: Option<LowerFile>,
+        /// What the host has under the old name.
+        from_baseline: Option<Baseline>,
+        /// What the host has under the new name.
+        to_baseline: Option<Baseline>,
+        /// Whether the two names were exchanged (RENAME_EXCHANGE).
+        exchange: bool,
+    },
+    /// Mode, owner or times changed; only what is given.
+    SetAttr {
+        /// A name of the node.
+        path: RelPath,
+        /// The node.
+        node: NodeId,
+        /// Where the node comes from and what it was, when this is the first touch.
+        first_touch: Option<(LowerFile, Baseline)>,
+        /// New permission bits.
+        mode: Option<u32>,
+        /// New owner.
+        uid: Option<u32>,
+        /// New group.
+        gid: Option<u32>,
+        /// New access time, nanoseconds since the Unix epoch.
+        atime: Option<i64>,
+        /// New modification time, nanoseconds since the Unix epoch.
+        mtime: Option<i64>,
+        /// New size in bytes.
+        size: Option<u64>,
+    },
+    /// An extended attribute changed; `None` removes it.
+    SetXattr {
+        /// A name of the node.
+        path: RelPath,
+        /// The node.
+        node: NodeId,
+        /// Where the node comes from and what it was, when this is the first touch.
+        first_touch: Option<(LowerFile, Baseline)>,
+        /// The attribute.
+        name: Vec<u8>,
+        /// Its value.
+        value: Option<Vec<u8>>,
+    },
+}
