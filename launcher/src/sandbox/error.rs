@@ -35,7 +35,7 @@ pub enum SandboxError {
     #[error("bubblewrap (`bwrap`) is not installed")]
     BubblewrapMissing,
     /// A bubblewrap was found that other users could have replaced.
-    #[error("`{0}` is not owned by root or can be written by others", .0.display())]
+    #[error("`{path}` is not owned by root or can be written by others", path = .0.display())]
     BubblewrapUntrusted(PathBuf),
     /// Bubblewrap ended before the sandbox was ready.
     #[error("bubblewrap could not build the sandbox: {0}")]
@@ -59,6 +59,9 @@ pub enum SandboxError {
 impl SandboxError {
     /// Wraps the failure of one step, to be used with `map_err`.
     pub(crate) fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
-        move |source| Self::System { action, source: source.into() }
+        move |source| Self::System {
+            action,
+            source: source.into(),
+        }
     }
 }

@@ -1,0 +1,51 @@
+//! Standard output is data, standard error is talk.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use crate::error::CommandError;
+
+/// Writes data to standard output. A reader that went away (`| head`) is not an error.
+///
+/// # Errors
+/// [`CommandError::Io`] when the stream refuses, such as on a full disk.
+pub fn print(text: &str) -> Result<(), CommandError> {
+    let mut output = io::stdout().lock();
+    match output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+    {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Io {
+            doing: "writing to standard output".into(),
+            source: error,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Writes one line to standard error.
+pub fn say(line: &str) {
+    // Talk that nobody can hear must not change what the command does.
+    let _unheard = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Asks a person; only `y` or `yes` agrees.
+///
+/// # Errors
+/// [`CommandError::NobodyToAsk`] when standard input or standard error is no terminal.
+pub fn confirm(question: &str) -> Result<bool, CommandError> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(CommandError::NobodyToAsk {
+            question: question.to_owned(),
+        });
+    }
+    let mut prompt = io::stderr().lock();
+    let mut answer = String::new();
+    write!(prompt, "{question}? [y/N] ")
+        .and_then(|()| prompt.flush())
+        .and_then(|()| io::stdin().lock().read_line(&mut answer))
+        .map_err(|source| CommandError::Io {
+            doing: "asking".into(),
+            source,
+        })?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes" | "YES"))
+}

@@ -1,0 +1,80 @@
+//! The words that people read when a command can not do what it was asked: what happened, why,
+//! and what to do next.
+
+use std::io;
+
+use aegis_policies::journal::JournalError;
+
+use crate::sandbox::SandboxError;
+use crate::session::SessionError;
+
+/// Our own failure before or outside the command that was to be run (as env(1) and docker use it).
+pub const OWN_FAILURE: u8 = 125;
+
+/// Why a command of `aegis-os` failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommandError {
+    /// A session could not be found, made or kept.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The sandbox could not be planned or started.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    /// The journal could not be read or written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The operating system refused something plain.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was being done, such as "writing to standard output".
+        doing: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A failure that its room has put into words already.
+    #[error("{what}: {why}")]
+    Told {
+        /// What happened.
+        what: String,
+        /// Why.
+        why: String,
+        /// What to do next; empty when nothing is to be done.
+        next: String,
+    },
+    /// A question had to be asked and there is nobody to answer.
+    #[error("{question} needs an answer and standard input is not a terminal")]
+    NobodyToAsk {
+        /// The question, as a noun, such as "landing 3 files".
+        question: String,
+    },
+}
+
+impl CommandError {
+    /// A failure in words of the caller's own.
+    #[must_use]
+    pub fn told(what: &str, why: impl ToString, next: &str) -> Self {
+        Self::Told {
+            what: what.to_owned(),
+            why: why.to_string(),
+            next: next.to_owned(),
+        }
+    }
+
+    /// What to do next, when there is something to do.
+    #[must_use]
+    pub fn next(&self) -> Option<String> {
+        match self {
+            Self::Session(error) => error.next(),
+            Self::Told { next, .. } if !next.is_empty() => Some(next.clone()),
+            Self::NobodyToAsk { .. } => Some("add `--yes` to agree beforehand".to_owned()),
+            Self::Journal(_) | Self::Io { .. } | Self::Told { .. } => None,
+        }
+    }
+
+    /// The exit status of the process.
+    #[must_use]
+    pub const fn status(&self) -> u8 {
+        OWN_FAILURE
+    }
+}

@@ -1,0 +1,100 @@
+//! Which session is meant.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use super::Session;
+use super::error::SessionError;
+use super::home::AegisHome;
+use super::id::SessionId;
+
+/// All sessions of the user.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Those that can be read, newest first.
+    pub sessions: Vec<Session>,
+    /// Those whose record can not be understood.
+    pub damaged: Vec<SessionId>,
+}
+
+/// The session whose id starts with `given`, or else the newest one of the project that the current
+/// directory is in.
+///
+/// # Errors
+/// When there is no such session, or more than one.
+pub fn find(given: Option<&str>) -> Result<Session, SessionError> {
+    let Some(home) = AegisHome::open()? else {
+        return Err(given.map_or_else(none_here, unknown));
+    };
+    match given {
+        Some(prefix) => Session::open(&home, &find_id(&home, prefix)?),
+        None => newest_here(&home),
+    }
+}
+
+/// Every session, newest first.
+///
+/// # Errors
+/// When the folder of sessions is not safe or can not be read.
+pub fn list() -> Result<Listing, SessionError> {
+    let mut listing = Listing::default();
+    let Some(home) = AegisHome::open()? else {
+        return Ok(listing);
+    };
+    for id in home.ids()? {
+        match Session::open(&home, &id) {
+            Ok(session) => listing.sessions.push(session),
+            Err(SessionError::Damaged { .. }) => listing.damaged.push(id),
+            // Removed by another process between the look and the opening.
+            Err(_gone) => {}
+        }
+    }
+    listing
+        .sessions
+        .sort_by_key(|session| std::cmp::Reverse(session.record.created));
+    Ok(listing)
+}
+
+/// The one id that starts with `prefix`; damaged sessions are found too.
+///
+/// # Errors
+/// When there is none, or more than one.
+pub fn find_id(home: &AegisHome, prefix: &str) -> Result<SessionId, SessionError> {
+    let mut ids = home.ids()?;
+    ids.retain(|id| id.as_str().starts_with(prefix));
+    match ids.as_slice() {
+        [] => Err(unknown(prefix)),
+        [id] => Ok(id.clone()),
+        several => Err(SessionError::Ambiguous {
+            given: prefix.to_owned(),
+            ids: several.iter().map(ToString::to_string).collect(),
+        }),
+    }
+}
+
+fn newest_here(home: &AegisHome) -> Result<Session, SessionError> {
+    let here = current_directory();
+    let ids = home.ids()?;
+    ids.iter()
+        .filter_map(|id| Session::open(home, id).ok())
+        .filter(|session| here.starts_with(session.project()))
+        .max_by_key(|session| session.record.created)
+        .ok_or_else(none_here)
+}
+
+fn none_here() -> SessionError {
+    SessionError::NoneHere {
+        project: current_directory(),
+    }
+}
+
+fn unknown(given: &str) -> SessionError {
+    SessionError::Unknown {
+        given: given.to_owned(),
+    }
+}
+
+/// The current directory; `.` when it was removed, which is the start of no project's path.
+fn current_directory() -> PathBuf {
+    env::current_dir().unwrap_or_else(|_| Path::new(".").to_owned())
+}

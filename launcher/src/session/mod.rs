@@ -1,0 +1,152 @@
+//! Sessions: where they live, which one is meant, who works on it.
+
+pub mod clock;
+mod error;
+mod find;
+pub mod home;
+mod id;
+mod lock;
+mod record;
+mod remove;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use aegisfs::layout::SessionDir;
+use rustix::fs::{Mode, OFlags, openat};
+
+pub use error::SessionError;
+pub use find::{Listing, find, list};
+pub use home::AegisHome;
+pub use id::SessionId;
+pub use lock::Lock;
+pub use record::{Bytes, MountMode, Record, State};
+pub use remove::remove;
+
+/// One session on disk.
+#[derive(Debug)]
+pub struct Session {
+    id: SessionId,
+    dir: SessionDir,
+    directory: OwnedFd,
+    record: Record,
+}
+
+/// What a session is doing, found out by looking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// A process serves it.
+    Live,
+    /// Its last run ended in order.
+    Ended,
+    /// Its server died; what was acknowledged is in the journal.
+    Interrupted,
+}
+
+impl Session {
+    /// Opens the session `id`.
+    ///
+    /// # Errors
+    /// When it does not exist or its record can not be understood.
+    pub fn open(home: &AegisHome, id: &SessionId) -> Result<Self, SessionError> {
+        let path = home.session_path(id);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = openat(home.sessions(), id.as_str(), flags, Mode::empty())
+            .map_err(SessionError::io("opening", &path))?;
+        let record = Record::read(directory.as_fd()).map_err(|why| SessionError::Damaged {
+            id: id.to_string(),
+            why: why.to_string(),
+        })?;
+        Ok(Self {
+            id: id.clone(),
+            dir: SessionDir::new(path),
+            directory,
+            record,
+        })
+    }
+
+    /// The id.
+    #[must_use]
+    pub const fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Where the session keeps its things.
+    #[must_use]
+    pub const fn dir(&self) -> &SessionDir {
+        &self.dir
+    }
+
+    /// The session's directory, open.
+    #[must_use]
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// The real project.
+    #[must_use]
+    pub fn project(&self) -> &Path {
+        self.record.project()
+    }
+
+    /// What `session.json` says.
+    #[must_use]
+    pub const fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Whether a process works on the session right now. For an answer that stays true, use
+    /// [`Session::claim`].
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        lock::is_held(self.directory())
+    }
+
+    /// What the session is doing.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        if self.is_live() {
+            return Activity::Live;
+        }
+        match self.record.state {
+            State::Running => Activity::Interrupted,
+            State::Ended => Activity::Ended,
+        }
+    }
+
+    /// Takes the session for a landing, a removal or a further run.
+    ///
+    /// # Errors
+    /// [`SessionError::Busy`] when another process has it.
+    pub fn claim(&self) -> Result<Lock, SessionError> {
+        Lock::acquire(self.directory())
+            .map_err(SessionError::io("locking", self.dir.lock()))?
+            .ok_or_else(|| self.busy())
+    }
+
+    /// Changes the record on disk.
+    ///
+    /// # Errors
+    /// When the file system refuses; the old record is then still in force.
+    pub fn update(
+        &mut self,
+        _held: &Lock,
+        change: impl FnOnce(&mut Record),
+    ) -> Result<(), SessionError> {
+        let mut record = self.record.clone();
+        change(&mut record);
+        record.write(self.directory()).map_err(SessionError::io(
+            "recording the session in",
+            self.dir.root(),
+        ))?;
+        self.record = record;
+        Ok(())
+    }
+
+    fn busy(&self) -> SessionError {
+        SessionError::Busy {
+            id: self.id.to_string(),
+            server: Some(self.record.server),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Removing a session: beneath directory descriptors, following no link, entering no mount.
+
+use std::collections::VecDeque;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, RawMode, RenameFlags, ResolveFlags, fstat, openat2,
+    renameat, renameat_with, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::error::SessionError;
+use super::home::AegisHome;
+use super::id::SessionId;
+use super::lock::Lock;
+
+/// Removes the session `id` with everything in it.
+///
+/// It loses its name first, so that a removal that is cut short leaves no session that looks whole.
+///
+/// # Errors
+/// When the file system refuses.
+pub fn remove(home: &AegisHome, id: &SessionId, held: Lock) -> Result<(), SessionError> {
+    remove_named(home, id, held).map_err(SessionError::io("removing", home.session_path(id)))
+}
+
+fn remove_named(home: &AegisHome, id: &SessionId, held: Lock) -> io::Result<()> {
+    let doomed = CString::new(format!(".doomed-{id}"))?;
+    renameat(home.sessions(), id.as_str(), home.sessions(), &doomed)?;
+    drop(held);
+    remove_tree(home.sessions(), &doomed)
+}
+
+/// Finishes removals that were cut short. What can not be removed now is left for the next time.
+pub(super) fn sweep(home: &AegisHome) {
+    let Ok(names) = Dir::read_from(home.sessions()) else {
+        return;
+    };
+    for entry in names.flatten() {
+        if entry.file_name().to_bytes().starts_with(b".doomed-") {
+            let _left_for_next_time = remove_tree(home.sessions(), entry.file_name());
+        }
+    }
+}
+
+/// Removes `name` in `parent`. Folders are first moved to the top of the tree and emptied there, so
+/// that no depth of nesting costs descriptors or stack.
+fn remove_tree(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    let mut tree = Tree {
+        top: open_directory(parent, name)?,
+        moved: 0,
+        waiting: VecDeque::new(),
+    };
+    let top = tree.top.try_clone()?;
+    tree.empty(top.as_fd())?;
+    while let Some(name) = tree.waiting.pop_front() {
+        let folder = open_directory(top.as_fd(), &name)?;
+        tree.empty(folder.as_fd())?;
+        unlinkat(&top, &name, AtFlags::REMOVEDIR)?;
+    }
+    Ok(unlinkat(parent, name, AtFlags::REMOVEDIR)?)
+}
+
+/// A tree that is being removed.
+struct Tree {
+    top: OwnedFd,
+    /// How many folders were moved to the top.
+    moved: u64,
+    /// Those that are not empty yet.
+    waiting: VecDeque<CString>,
+}
+
+impl Tree {
+    fn empty(&mut self, folder: BorrowedFd<'_>) -> io::Result<()> {
+        // Read whole before anything is moved, which could show a name twice.
+        let names: Vec<CString> = Dir::read_from(folder)?
+            .map(|entry| entry.map(|entry| entry.file_name().to_owned()))
+            .collect::<Result<_, _>>()?;
+        for name in names
+            .iter()
+            .filter(|name| !matches!(name.to_bytes(), b"." | b".."))
+        {
+            match unlinkat(folder, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(Errno::ISDIR | Errno::PERM) => self.lift(folder, name)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a folder to the top under a name of our own.
+    fn lift(&mut self, folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+        // A folder can only be moved to another parent while it is writable itself.
+        drop(open_directory(folder, name)?);
+        loop {
+            let lifted = CString::new(format!(".moved-{:x}", self.moved))?;
+            self.moved += 1;
+            match renameat_with(folder, name, &self.top, &lifted, RenameFlags::NOREPLACE) {
+                Ok(()) => return Ok(self.waiting.push_back(lifted)),
+                // Left by a removal that was cut short.
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Opens a folder, giving its owner every right to it: an agent may have left it unreadable.
+fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = openat2(parent, name, flags | OFlags::PATH, Mode::empty(), beneath)?;
+    let mode = fstat(&handle)?.st_mode as RawMode;
+    if FileType::from_raw_mode(mode) != FileType::Directory {
+        return Err(Errno::NOTDIR.into());
+    }
+    if !Mode::from_raw_mode(mode).contains(Mode::RWXU) {
+        // fchmod(2) refuses an O_PATH descriptor; its link in /proc leads to the same inode.
+        rustix::fs::chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)?;
+    }
+    Ok(openat2(
+        &handle,
+        c".",
+        flags | OFlags::RDONLY,
+        Mode::empty(),
+        beneath,
+    )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn removes_deep_unreadable_and_linked_things_and_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let kept = place.path().join("kept");
+        fs::create_dir(&kept).unwrap();
+        fs::write(kept.join("file"), "kept").unwrap();
+        let doomed = place.path().join("doomed");
+        let deep = (0..600).fold(doomed.clone(), |path, _| path.join("d"));
+        fs::create_dir_all(&deep).unwrap();
+        fs::write(deep.join("file"), "gone").unwrap();
+        fs::create_dir(doomed.join(".moved-0")).unwrap();
+        std::os::unix::fs::symlink(&kept, doomed.join("link")).unwrap();
+        let locked = fs::Permissions::from_mode(0);
+        fs::File::open(doomed.join("d/d"))
+            .unwrap()
+            .set_permissions(locked)
+            .unwrap();
+        let parent = OwnedFd::from(fs::File::open(place.path()).unwrap());
+        remove_tree(parent.as_fd(), c"doomed").unwrap();
+        assert!(!doomed.exists());
+        assert_eq!(fs::read_to_string(kept.join("file")).unwrap(), "kept");
+    }
+}
