@@ -10,6 +10,10 @@ use crate::session::SessionError;
 
 /// Our own failure before or outside the command that was to be run (as env(1) and docker use it).
 pub const OWN_FAILURE: u8 = 125;
+/// The command was found and can not be executed, as shells report it.
+const NOT_EXECUTABLE: u8 = 126;
+/// The command was not found, as shells report it.
+const NOT_FOUND: u8 = 127;
 
 /// Why a command of `aegis-os` failed.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +70,7 @@ impl CommandError {
     pub fn next(&self) -> Option<String> {
         match self {
             Self::Session(error) => error.next(),
+            Self::Sandbox(error) => next_for_sandbox(error).map(str::to_owned),
             Self::Told { next, .. } if !next.is_empty() => Some(next.clone()),
             Self::NobodyToAsk { .. } => Some("add `--yes` to agree beforehand".to_owned()),
             Self::Journal(_) | Self::Io { .. } | Self::Told { .. } => None,
@@ -75,6 +80,25 @@ impl CommandError {
     /// The exit status of the process.
     #[must_use]
     pub const fn status(&self) -> u8 {
-        OWN_FAILURE
+        match self {
+            Self::Sandbox(SandboxError::CommandNotFound(_)) => NOT_FOUND,
+            Self::Sandbox(SandboxError::CommandHidden(..)) => NOT_EXECUTABLE,
+            _ => OWN_FAILURE,
+        }
     }
+}
+
+fn next_for_sandbox(error: &SandboxError) -> Option<&'static str> {
+    Some(match error {
+        SandboxError::NoCommand => "name one: `aegis-os run -- COMMAND`",
+        SandboxError::CommandNotFound(_) => "check the spelling, or give its whole path",
+        SandboxError::NamespaceRefused { .. } | SandboxError::Bubblewrap(_) => {
+            "`aegis-os doctor` says what this system refuses and how to allow it"
+        }
+        SandboxError::BubblewrapMissing => {
+            "install it (`apt install bubblewrap`, `dnf install bubblewrap`)"
+        }
+        SandboxError::BubblewrapUntrusted(_) => "reinstall bubblewrap from your distribution",
+        _ => return None,
+    })
 }
