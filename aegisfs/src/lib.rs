@@ -7,6 +7,8 @@
 #![deny(unsafe_code)]
 
 pub mod commit;
+pub mod fuse;
+pub mod guard;
 pub mod layout;
 pub mod merge;
 pub mod overlay;

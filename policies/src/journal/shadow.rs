@@ -33,6 +33,8 @@ pub struct LowerFile {
     pub dev: u64,
     /// `st_ino` of the inode.
     pub ino: u64,
+    /// How many names the inode has; with more than one, the others lead to the same node.
+    pub links: u64,
 }
 
 /// What the host had when the agent first touched a name: the base of the three-way merge.
@@ -61,7 +63,26 @@ pub struct Baseline {
     pub sha256: Option<[u8; 32]>,
 }
 
+/// A node of the host's tree when the agent first touched it: where it is, and what it was.
+///
+/// An operation carries one exactly when the shadow does not know the node yet; for a node that the
+/// agent made, or touched before, there is none.
+pub type FirstTouch = Option<(LowerFile, Baseline)>;
+
+/// The node that a rename replaces, or exchanges with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Displaced {
+    /// The node.
+    pub node: NodeId,
+    /// Where it comes from and what it was, when this is the first touch.
+    pub first_touch: FirstTouch,
+}
+
 /// One change of the shadow.
+///
+/// Paths are those that the agent sees at that moment. The host's path of what is under a name
+/// follows from the shadow itself, because a directory remembers which directory of the host its
+/// untouched children come from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ShadowOp {
@@ -73,7 +94,7 @@ pub enum ShadowOp {
         node: NodeId,
         /// Where it comes from.
         lower: LowerFile,
-        /// What it was.
+        /// What it was when its content was taken.
         baseline: Baseline,
     },
     /// A new node.
@@ -99,8 +120,8 @@ pub enum ShadowOp {
         path: RelPath,
         /// The node.
         node: NodeId,
-        /// Where the node comes from, when the host has it.
-        lower: Option<LowerFile>,
+        /// Where the node comes from and what it was, when this is the first touch.
+        first_touch: FirstTouch,
     },
     /// A name is gone.
     Remove {
@@ -108,8 +129,8 @@ pub enum ShadowOp {
         path: RelPath,
         /// The node it named.
         node: NodeId,
-        /// What the host has under that name, when it has something.
-        baseline: Option<Baseline>,
+        /// Where the node comes from and what it was, when this is the first touch.
+        first_touch: FirstTouch,
     },
     /// A name moved, or two names were exchanged.
     Rename {
@@ -119,12 +140,10 @@ pub enum ShadowOp {
         to: RelPath,
         /// The node that moved.
         node: NodeId,
-        /// Where the node comes from, when the host has it.
-        lower: Option<LowerFile>,
-        /// What the host has under the old name.
-        from_baseline: Option<Baseline>,
-        /// What the host has under the new name.
-        to_baseline: Option<Baseline>,
+        /// Where the node comes from and what it was, when this is the first touch.
+        first_touch: FirstTouch,
+        /// What the new name led to.
+        displaced: Option<Displaced>,
         /// Whether the two names were exchanged (RENAME_EXCHANGE).
         exchange: bool,
     },
@@ -135,7 +154,7 @@ pub enum ShadowOp {
         /// The node.
         node: NodeId,
         /// Where the node comes from and what it was, when this is the first touch.
-        first_touch: Option<(LowerFile, Baseline)>,
+        first_touch: FirstTouch,
         /// New permission bits.
         mode: Option<u32>,
         /// New owner.
@@ -156,10 +175,26 @@ pub enum ShadowOp {
         /// The node.
         node: NodeId,
         /// Where the node comes from and what it was, when this is the first touch.
-        first_touch: Option<(LowerFile, Baseline)>,
+        first_touch: FirstTouch,
         /// The attribute.
         name: Vec<u8>,
         /// Its value.
         value: Option<Vec<u8>>,
     },
+}
+
+impl ShadowOp {
+    /// The name that changes; for a rename, the new one.
+    #[must_use]
+    pub const fn path(&self) -> &RelPath {
+        match self {
+            Self::CopyUp { path, .. }
+            | Self::Create { path, .. }
+            | Self::Link { path, .. }
+            | Self::Remove { path, .. }
+            | Self::SetAttr { path, .. }
+            | Self::SetXattr { path, .. } => path,
+            Self::Rename { to, .. } => to,
+        }
+    }
 }

@@ -1,0 +1,53 @@
+//! Why an operation on the tree failed, and the number that the kernel gets for it.
+
+use aegis_policies::journal::JournalError;
+use rustix::io::Errno;
+
+/// Why an operation on the tree failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OverlayError {
+    /// The name or node is not there any more.
+    #[error("the node is gone")]
+    Stale,
+    /// The name leads elsewhere than when the permit was given; the caller judges again.
+    #[error("the name moved while the permit was asked for")]
+    Moved,
+    /// The host kept changing the file while its content was taken.
+    #[error("the host keeps changing the file")]
+    Busy,
+    /// The session lies inside the project, so the tree would hold itself.
+    #[error("the session's directory lies inside the project")]
+    SessionInsideProject,
+    /// The journal holds an entry that does not follow from those before it.
+    #[error("journal entry {seq} does not fit the tree: {reason}")]
+    Replay {
+        /// The entry.
+        seq: u64,
+        /// What does not fit.
+        reason: &'static str,
+    },
+    /// The record could not be written, so the change did not happen.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Any other reason, as the kernel names it.
+    #[error(transparent)]
+    Os(#[from] Errno),
+}
+
+impl OverlayError {
+    /// The number for the kernel.
+    #[must_use]
+    pub fn errno(&self) -> Errno {
+        match self {
+            Self::Stale => Errno::STALE,
+            Self::Moved => Errno::AGAIN,
+            Self::Busy => Errno::BUSY,
+            Self::Journal(JournalError::Io { source, .. }) => {
+                Errno::from_io_error(source).unwrap_or(Errno::IO)
+            }
+            Self::SessionInsideProject | Self::Replay { .. } | Self::Journal(_) => Errno::IO,
+            Self::Os(errno) => *errno,
+        }
+    }
+}
