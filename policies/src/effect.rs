@@ -197,6 +197,10 @@ impl Effect {
     /// An effect inside the shadow; a snapshot covers it.
     #[must_use]
     pub const fn shadow(kind: Kind, path: RelPath, labels: Labels) -> Self {
-        Self { kind, scope: Scope::Shadow { path, labels }, reversibility: Reversibility::Reversible }
+        Self {
+            kind,
+            scope: Scope::Shadow { path, labels },
+            reversibility: Reversibility::Reversible,
+        }
     }
 }

@@ -6,14 +6,17 @@
 
 #![forbid(unsafe_code)]
 
+mod cedar;
 pub mod effect;
 pub mod gate;
 pub mod journal;
 pub mod label;
 pub mod path;
+pub mod tables;
 
+pub use cedar::{Policy, PolicyError};
 pub use effect::{Actor, Effect, Kind, Reversibility, Scope};
-pub use gate::{Gate, Permit, Refusal};
+pub use gate::{Gate, GateError, Permit, Refusal};
 pub use journal::Journal;
-pub use label::{Label, Labeler, Labels};
+pub use label::{Label, Labeler, Labels, Repository};
 pub use path::RelPath;

@@ -80,7 +80,8 @@ impl RelPath {
         match self.0.iter().rposition(|byte| *byte == b'/') {
             Some(at) => {
                 let (parent, rest) = self.0.split_at(at);
-                rest.split_first().map(|(_, name)| (Self(parent.to_vec()), name))
+                rest.split_first()
+                    .map(|(_, name)| (Self(parent.to_vec()), name))
             }
             None => Some((Self::root(), &self.0)),
         }
@@ -88,7 +89,9 @@ impl RelPath {
 
     /// The components, first to last.
     pub fn components(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.split(|byte| *byte == b'/').filter(|component| !component.is_empty())
+        self.0
+            .split(|byte| *byte == b'/')
+            .filter(|component| !component.is_empty())
     }
 
     /// Whether this is the project root.
@@ -116,7 +119,11 @@ impl RelPath {
     /// The path for a system call that takes a directory descriptor; `.` for the root.
     #[must_use]
     pub fn as_path(&self) -> &Path {
-        if self.0.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(&self.0)) }
+        if self.0.is_empty() {
+            Path::new(".")
+        } else {
+            Path::new(OsStr::from_bytes(&self.0))
+        }
     }
 }
 
@@ -188,7 +195,15 @@ mod tests {
 
     #[test]
     fn refuses_what_leads_out() {
-        for bytes in [&b"/etc"[..], b"a//b", b"..", b"a/../b", b"./a", b"a/", b"a\0b"] {
+        for bytes in [
+            &b"/etc"[..],
+            b"a//b",
+            b"..",
+            b"a/../b",
+            b"./a",
+            b"a/",
+            b"a\0b",
+        ] {
             assert!(RelPath::parse(bytes).is_err(), "{bytes:?}");
         }
         assert!(RelPath::root().join(b"a/b").is_err());
@@ -200,11 +215,18 @@ mod tests {
         let (parent, name) = path.split_last().unwrap();
         assert_eq!(parent.join(name).unwrap(), path);
         assert!(path.starts_with(&parent));
-        assert!(!RelPath::parse(b"ab").unwrap().starts_with(&RelPath::parse(b"a").unwrap()));
+        assert!(
+            !RelPath::parse(b"ab")
+                .unwrap()
+                .starts_with(&RelPath::parse(b"a").unwrap())
+        );
     }
 
     #[test]
     fn shows_hostile_names_harmlessly() {
-        assert_eq!(escape(b"a\x1b]52;c\x07\xff\xe2\x80\xae"), "a\\u{1b}]52;c\\u{7}\\xff\\u{202e}");
+        assert_eq!(
+            escape(b"a\x1b]52;c\x07\xff\xe2\x80\xae"),
+            "a\\u{1b}]52;c\\u{7}\\xff\\u{202e}"
+        );
     }
 }

@@ -122,6 +122,26 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// The name used in the text form and in messages.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Started { .. } => "started",
+            Self::Ended { .. } => "ended",
+            Self::Process { .. } => "process",
+            Self::Verdict { .. } => "verdict",
+            Self::Shadow(_) => "shadow",
+            Self::Read { .. } => "read",
+            Self::Written { .. } => "written",
+            Self::Refused { .. } => "refused",
+            Self::Tunnel { .. } => "tunnel",
+            Self::Request { .. } => "request",
+            Self::Landed { .. } => "landed",
+        }
+    }
+}
+
 /// What the gate said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {

@@ -2,16 +2,24 @@
 //!
 //! It is both the audit trail and the state of the shadow: the name space that the agent sees is
 //! the replay of its [`ShadowOp`] entries. `append` returns after write(2), so nothing that was
-//! acknowledged is lost when the server is killed.
+//! acknowledged is lost when the server is killed. The format is in docs/JOURNAL.md.
 
 mod event;
+mod frame;
+mod process;
+mod read;
+mod segment;
 mod shadow;
+mod write;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use event::{Entry, Event, VerdictId};
-pub use shadow::{Baseline, LowerFile, NodeId, NodeKind, ShadowOp};
+pub use event::{Entry, Event, Outcome, VerdictId};
+pub use process::{ExecutableLookup, executable_of};
+pub use shadow::{Baseline, Displaced, FirstTouch, LowerFile, NodeId, NodeKind, ShadowOp};
 
 /// The position of an entry, counted from 0 at the start of the session.
 pub type Seq = u64;
@@ -40,36 +48,84 @@ pub enum JournalError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// An entry does not fit into a frame.
+    #[error("an entry of kind `{event}` is larger than a journal frame can be")]
+    TooLarge {
+        /// The kind of the entry.
+        event: &'static str,
+    },
+}
+
+/// How a journal is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// A segment that has reached this many bytes is followed by a new one.
+    pub segment_bytes: u64,
+    /// Where the executable of a process that was not seen before comes from.
+    pub executable: ExecutableLookup,
 }
 
 /// The writing end. One per session; shared by the guard, the proxy and the lander.
 #[derive(Debug)]
-pub struct Journal {}
+pub struct Journal {
+    writer: Mutex<write::Writer>,
+    verdicts: AtomicU32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 64 << 20,
+            executable: executable_of,
+        }
+    }
+}
 
 impl Journal {
     /// Starts the journal of a new session in an empty directory.
     ///
     /// # Errors
-    /// [`JournalError`] when the first segment can not be created.
-    pub fn create(_directory: &Path) -> Result<Self, JournalError> {
-        unimplemented!()
+    /// [`JournalError`] when the first segment can not be created, such as when there is one.
+    pub fn create(directory: &Path) -> Result<Self, JournalError> {
+        Self::create_with(directory, Options::default())
+    }
+
+    /// [`Journal::create`] with other than the usual options.
+    ///
+    /// # Errors
+    /// As for [`Journal::create`].
+    pub fn create_with(directory: &Path, options: Options) -> Result<Self, JournalError> {
+        Ok(Self::new(write::Writer::create(directory, options)?, 0))
     }
 
     /// Opens the journal of an earlier run, cutting a torn tail at the last whole entry.
     ///
+    /// The caller holds the session's lock: two writers would cut each other's entries.
+    ///
     /// # Errors
     /// [`JournalError`] when a segment can not be read or an entry before the tail is damaged.
-    pub fn resume(_directory: &Path) -> Result<Self, JournalError> {
-        unimplemented!()
+    pub fn resume(directory: &Path) -> Result<Self, JournalError> {
+        Self::resume_with(directory, Options::default())
+    }
+
+    /// [`Journal::resume`] with other than the usual options.
+    ///
+    /// # Errors
+    /// As for [`Journal::resume`].
+    pub fn resume_with(directory: &Path, options: Options) -> Result<Self, JournalError> {
+        let (writer, resumed) = write::Writer::resume(directory, options)?;
+        Ok(Self::new(writer, resumed.verdict))
     }
 
     /// Appends one entry; it is in the file when this returns.
     ///
+    /// A process that is named for the first time gets an [`Event::Process`] entry before it.
+    ///
     /// # Errors
     /// [`JournalError`] when it could not be written whole (such as on a full disk); nothing of it
     /// is then in the log.
-    pub fn append(&self, _pid: u32, _verdict: VerdictId, _event: Event) -> Result<Seq, JournalError> {
-        unimplemented!()
+    pub fn append(&self, pid: u32, verdict: VerdictId, event: Event) -> Result<Seq, JournalError> {
+        self.writer().append(pid, verdict, event)
     }
 
     /// Forces everything appended so far to the disk (fdatasync(2)).
@@ -77,16 +133,52 @@ impl Journal {
     /// # Errors
     /// [`JournalError`] when the disk refused.
     pub fn sync(&self) -> Result<(), JournalError> {
-        unimplemented!()
+        self.writer().sync()
+    }
+
+    /// An id that no verdict of this journal has.
+    pub(crate) fn fresh_verdict(&self) -> VerdictId {
+        VerdictId(
+            self.verdicts
+                .fetch_add(1, Ordering::Relaxed)
+                .wrapping_add(1),
+        )
+    }
+
+    fn new(writer: write::Writer, verdicts: u32) -> Self {
+        Self {
+            writer: Mutex::new(writer),
+            verdicts: AtomicU32::new(verdicts),
+        }
+    }
+
+    /// A thread that panicked inside left the writer at its last whole entry, so the lock's poison
+    /// says nothing.
+    fn writer(&self) -> MutexGuard<'_, write::Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Reads a journal from its first entry; needs no running session, and tolerates a torn tail.
 ///
 /// # Errors
-/// [`JournalError`] when a segment can not be opened; each item may be a [`JournalError::Damaged`].
+/// [`JournalError`] when a segment can not be opened; each item may be a [`JournalError::Damaged`],
+/// after which nothing follows.
 pub fn read(
-    _directory: &Path,
+    directory: &Path,
 ) -> Result<impl Iterator<Item = Result<(Seq, Entry), JournalError>> + use<>, JournalError> {
-    Ok(std::iter::empty())
+    read::Reader::open(directory)
+}
+
+impl JournalError {
+    fn io(segment: &Path, source: io::Error) -> Self {
+        Self::Io {
+            segment: segment.to_owned(),
+            source,
+        }
+    }
+
+    fn unreadable(directory: &Path) -> Self {
+        Self::io(directory, io::Error::from(io::ErrorKind::UnexpectedEof))
+    }
 }

@@ -1,0 +1,45 @@
+//! Cedar's diagnostics as one line with a place.
+
+use cedar_policy::ffi::DetailedError;
+
+use super::PolicyError;
+
+/// The first place that a diagnostic names, as line and column of `source`.
+pub(super) fn error(source_name: &str, source: &str, detail: &DetailedError) -> PolicyError {
+    let place = detail.source_locations.first();
+    let before = place
+        .and_then(|label| source.get(..label.loc.start))
+        .unwrap_or_default();
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
+    PolicyError::Invalid {
+        source_name: source_name.to_owned(),
+        line: before.matches('\n').count() + 1,
+        column,
+        message: words(detail),
+    }
+}
+
+/// A mistake of the text as a whole.
+pub(super) fn plain(source_name: &str, message: String) -> PolicyError {
+    PolicyError::Invalid {
+        source_name: source_name.to_owned(),
+        line: 1,
+        column: 1,
+        message,
+    }
+}
+
+fn words(detail: &DetailedError) -> String {
+    let label = detail
+        .source_locations
+        .first()
+        .and_then(|label| label.label.as_deref());
+    let parts = [Some(detail.message.as_str()), label, detail.help.as_deref()];
+    parts
+        .into_iter()
+        .flatten()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ")
+}

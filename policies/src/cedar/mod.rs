@@ -1,0 +1,220 @@
+//! Policy in Cedar: loaded against a schema, asked about one effect at a time.
+//!
+//! Nothing of Cedar's interface leaves this module.
+
+mod dependence;
+mod diagnose;
+mod request;
+
+use std::sync::Arc;
+
+use cedar_policy::{
+    Authorizer, Decision, ParseErrors, PolicyId, PolicySet, Response, Schema, ValidationMode,
+    Validator,
+};
+
+use crate::effect::{Actor, Effect, Kind};
+use crate::journal::Outcome;
+
+const SCHEMA: &str = include_str!("../../cedar/aegis.cedarschema");
+const DEFAULT: &str = include_str!("../../cedar/default.cedar");
+
+/// Why policies could not be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// The text is not Cedar, or names what the schema does not have.
+    #[error("{source_name}:{line}:{column}: {message}")]
+    Invalid {
+        /// Which text.
+        source_name: String,
+        /// The line, from 1.
+        line: usize,
+        /// The column in characters, from 1.
+        column: usize,
+        /// What is wrong, and what may help.
+        message: String,
+    },
+    /// Two policies of one text have the same `@id`.
+    #[error("{source_name}: two policies have the id `{id}`")]
+    Duplicate {
+        /// Which text.
+        source_name: String,
+        /// The id.
+        id: String,
+    },
+}
+
+/// A set of policies that has been checked against the schema.
+#[derive(Debug)]
+pub struct Policy {
+    set: PolicySet,
+    schema: Schema,
+    authorizer: Authorizer,
+    named: dependence::Dependence,
+}
+
+/// What a policy says about an effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Judgement {
+    pub(crate) outcome: Outcome,
+    /// The ids of the policies that decided, sorted.
+    pub(crate) policies: Arc<[String]>,
+    /// The reason in words.
+    pub(crate) reason: Arc<str>,
+}
+
+impl Policy {
+    /// The built-in policy alone.
+    ///
+    /// # Errors
+    /// [`PolicyError`] when the built-in texts are not valid, which a test excludes.
+    pub fn builtin() -> Result<Self, PolicyError> {
+        let schema = parse_schema()?;
+        let mut set = PolicySet::new();
+        add(&mut set, &schema, "default.cedar", "", DEFAULT)?;
+        Ok(Self::new(set, schema))
+    }
+
+    /// The built-in policy and a person's own, whose ids start with `user.`.
+    ///
+    /// The person's policies add: they can not take a built-in one away, and Cedar lets a `forbid`
+    /// win over any `permit`.
+    ///
+    /// # Errors
+    /// [`PolicyError`] with the line and column of the first mistake.
+    pub fn with_user(source_name: &str, source: &str) -> Result<Self, PolicyError> {
+        let Self {
+            mut set, schema, ..
+        } = Self::builtin()?;
+        add(&mut set, &schema, source_name, "user.", source)?;
+        Ok(Self::new(set, schema))
+    }
+
+    fn new(set: PolicySet, schema: Schema) -> Self {
+        let named = dependence::Dependence::of(&set, &schema);
+        Self {
+            set,
+            schema,
+            authorizer: Authorizer::new(),
+            named,
+        }
+    }
+
+    /// Whether the answer for this kind may depend on the name itself rather than its class.
+    pub(crate) const fn looks_at_names(&self, kind: Kind) -> bool {
+        self.named.has(kind)
+    }
+
+    /// Asks the policies about one effect. An error in any policy refuses: Cedar leaves a policy
+    /// out that fails, and a `forbid` left out would permit.
+    pub(crate) fn judge(&self, actor: &Actor, effect: &Effect) -> Judgement {
+        let (request, entities) = match request::build(&self.schema, actor, effect) {
+            Ok(parts) => parts,
+            Err(message) => return Judgement::failed(&message),
+        };
+        let response = self
+            .authorizer
+            .is_authorized(&request, &self.set, &entities);
+        if let Some(error) = response.diagnostics().errors().next() {
+            return Judgement::failed(&error.to_string());
+        }
+        self.explain(&response, effect)
+    }
+
+    fn explain(&self, response: &Response, effect: &Effect) -> Judgement {
+        let mut decided: Vec<&PolicyId> = response.diagnostics().reason().collect();
+        decided.sort_unstable_by_key(|id| AsRef::<str>::as_ref(*id));
+        let outcome = match response.decision() {
+            Decision::Allow => Outcome::Allow,
+            Decision::Deny if decided.is_empty() => Outcome::Deny,
+            Decision::Deny
+                if decided
+                    .iter()
+                    .all(|id| self.set.annotation(id, "ask").is_some()) =>
+            {
+                Outcome::Ask
+            }
+            Decision::Deny => Outcome::Deny,
+        };
+        let policies = decided.iter().map(ToString::to_string).collect();
+        Judgement {
+            outcome,
+            policies,
+            reason: self.reason(&decided, outcome, effect).into(),
+        }
+    }
+
+    /// The words of the first policy that explains the outcome.
+    fn reason(&self, decided: &[&PolicyId], outcome: Outcome, effect: &Effect) -> String {
+        let of = |key: &str| decided.iter().find_map(|id| self.set.annotation(id, key));
+        let hard = decided
+            .iter()
+            .filter(|id| self.set.annotation(id, "ask").is_none());
+        let words = match outcome {
+            Outcome::Allow => of("reason"),
+            Outcome::Ask => of("ask")
+                .filter(|why| !why.is_empty())
+                .or_else(|| of("reason")),
+            Outcome::Deny => hard
+                .clone()
+                .find_map(|id| self.set.annotation(id, "reason")),
+        };
+        match (words, decided.first()) {
+            (Some(words), _) => words.to_owned(),
+            (None, Some(id)) => format!("policy `{id}` decided"),
+            (None, None) => format!("no policy permits `{}` here", effect.kind.name()),
+        }
+    }
+}
+
+impl Judgement {
+    fn failed(message: &str) -> Self {
+        Self {
+            outcome: Outcome::Deny,
+            policies: Arc::default(),
+            reason: format!("policy could not be evaluated: {message}").into(),
+        }
+    }
+}
+
+fn parse_schema() -> Result<Schema, PolicyError> {
+    let (schema, _warnings) = Schema::from_cedarschema_str(SCHEMA)
+        .map_err(|error| diagnose::error("aegis.cedarschema", SCHEMA, &(&error).into()))?;
+    Ok(schema)
+}
+
+/// Parses a text, names its policies by their `@id`, checks them, and adds them to `set`.
+fn add(
+    set: &mut PolicySet,
+    schema: &Schema,
+    source_name: &str,
+    prefix: &str,
+    source: &str,
+) -> Result<(), PolicyError> {
+    let parsed: PolicySet = source
+        .parse()
+        .map_err(|error: ParseErrors| diagnose::error(source_name, source, &(&error).into()))?;
+    let checked = Validator::new(schema.clone()).validate(&parsed, ValidationMode::Strict);
+    if let Some(error) = checked.validation_errors().next() {
+        return Err(diagnose::error(source_name, source, &error.into()));
+    }
+    if let Some(template) = parsed.templates().next() {
+        let message = format!("`{}` is a template, which nothing links", template.id());
+        return Err(diagnose::plain(source_name, message));
+    }
+    for (number, policy) in parsed.policies().enumerate() {
+        let fallback = || format!("policy{}", number + 1);
+        let name = policy
+            .annotation("id")
+            .map_or_else(fallback, ToOwned::to_owned);
+        let id = format!("{prefix}{name}");
+        let policy = policy.new_id(PolicyId::new(&id));
+        let duplicate = |_| PolicyError::Duplicate {
+            source_name: source_name.to_owned(),
+            id,
+        };
+        set.add(policy).map_err(duplicate)?;
+    }
+    Ok(())
+}

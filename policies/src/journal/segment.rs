@@ -1,0 +1,127 @@
+//! Segment files: their names, their 64-byte header, and how they are opened.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::frame::{Chain, Tip};
+use super::{JournalError, Seq};
+
+/// Bytes of a segment before its first frame.
+pub(super) const SEGMENT_HEADER: usize = 64;
+
+const MAGIC: &[u8; 8] = b"AEGISJNL";
+
+/// The format that this build writes and the only one it reads.
+const VERSION: u32 = 1;
+
+/// What a segment says about itself: `magic [u8; 8] | version u32 | index u32 | first u64 |
+/// chain [u8; 32] | reserved u32 | check u32`. The check is the CRC-32 of the 60 bytes before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SegmentHeader {
+    /// The segment's number.
+    pub(super) index: u32,
+    /// The number of its first entry.
+    pub(super) first: Seq,
+    /// The chain value that its first frame hangs on.
+    pub(super) chain: Chain,
+}
+
+impl SegmentHeader {
+    pub(super) const fn new(index: u32, tip: Tip) -> Self {
+        Self {
+            index,
+            first: tip.seq,
+            chain: tip.chain,
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(SEGMENT_HEADER);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.index.to_le_bytes());
+        bytes.extend_from_slice(&self.first.to_le_bytes());
+        bytes.extend_from_slice(&self.chain);
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
+        bytes
+    }
+
+    /// Why `bytes` are not the header of the segment that continues `tip`, if they are not.
+    pub(super) fn mismatch(&self, bytes: &[u8; SEGMENT_HEADER]) -> Option<&'static str> {
+        let (magic, rest) = bytes.split_first_chunk::<8>()?;
+        let (version, _) = rest.split_first_chunk::<4>()?;
+        if magic != MAGIC {
+            return Some("the segment does not start with the journal's magic");
+        }
+        if *version != VERSION.to_le_bytes() {
+            return Some("the segment has a format version that this build does not read");
+        }
+        (self.encode() != bytes).then_some("the segment does not continue the one before")
+    }
+}
+
+/// The path of segment `index`.
+pub(super) fn path(directory: &Path, index: u32) -> PathBuf {
+    directory.join(format!("{index:08}.aej"))
+}
+
+/// The numbers of the segments in `directory`, ascending.
+pub(super) fn list(directory: &Path) -> Result<Vec<u32>, JournalError> {
+    let failed = |source| JournalError::io(directory, source);
+    let mut found = Vec::new();
+    for item in fs::read_dir(directory).map_err(failed)? {
+        let name = item.map_err(failed)?.file_name();
+        let index = name.to_str().and_then(|name| name.strip_suffix(".aej"));
+        found.extend(index.and_then(|index| index.parse::<u32>().ok()));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Makes a segment that continues `tip`; nothing stays behind when it can not be written whole.
+pub(super) fn create(directory: &Path, index: u32, tip: Tip) -> Result<File, JournalError> {
+    let path = path(directory, index);
+    let failed = |source| JournalError::io(&path, source);
+    let mut options = OpenOptions::new();
+    let file = options
+        .append(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(failed)?;
+    let written = write_whole(&file, &SegmentHeader::new(index, tip).encode());
+    if let Err(source) = written.and_then(|()| sync_directory(directory)) {
+        drop(fs::remove_file(&path));
+        return Err(failed(source));
+    }
+    Ok(file)
+}
+
+/// Opens an existing segment for appending.
+pub(super) fn open(path: &Path) -> Result<File, JournalError> {
+    OpenOptions::new()
+        .append(true)
+        .open(path)
+        .map_err(|source| JournalError::io(path, source))
+}
+
+/// Writes `bytes` with one write(2), so that a concurrent reader and a crash see a prefix of one
+/// frame at most.
+pub(super) fn write_whole(mut file: &File, bytes: &[u8]) -> io::Result<()> {
+    loop {
+        match file.write(bytes) {
+            Ok(count) if count == bytes.len() => return Ok(()),
+            Ok(_) => return Err(io::Error::from(io::ErrorKind::StorageFull)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A new name is durable only when its directory is (fsync(2)).
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}

@@ -1,0 +1,5 @@
+//! The tests of the room, as one program.
+
+#![expect(clippy::unwrap_used, reason = "a test that can not go on has failed")]
+
+mod gate;
