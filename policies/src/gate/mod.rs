@@ -50,7 +50,7 @@ pub struct Permit {
 #[error("{reason}")]
 pub struct Refusal {
     /// The effect that was refused.
-    pub effect: Effect,
+    pub effect: Box<Effect>,
     /// Whether a person could allow it.
     pub askable: bool,
     /// The ids of the policies that decided.
@@ -160,7 +160,7 @@ impl Permit {
 impl Refusal {
     fn by(verdict: &Verdict, effect: Effect) -> Self {
         Self {
-            effect,
+            effect: Box::new(effect),
             askable: verdict.outcome == Outcome::Ask,
             policies: Arc::clone(&verdict.policies),
             reason: verdict.reason.as_ref().to_owned(),
@@ -170,7 +170,7 @@ impl Refusal {
     /// What is not on the record does not happen.
     fn unrecorded(effect: Effect, error: &JournalError) -> Self {
         Self {
-            effect,
+            effect: Box::new(effect),
             askable: false,
             policies: Arc::default(),
             reason: format!("it can not be put on record: {error}"),
