@@ -1,0 +1,281 @@
+//! Sessions: their life, several at a time, crashes.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use aegis_tests::TestEnv;
+
+#[test]
+fn the_exit_status_is_the_commands() {
+    let env = TestEnv::with_repository();
+    for (script, status) in [
+        ("exit 0", 0),
+        ("exit 7", 7),
+        ("kill -TERM $$", 143),
+        ("kill -INT $$", 130),
+    ] {
+        assert_eq!(env.run(script).status.code(), Some(status), "{script}");
+    }
+    assert_eq!(
+        env.aegis(&["run", "--", "no-such-command-at-all"])
+            .status
+            .code(),
+        Some(127)
+    );
+    assert_eq!(
+        env.aegis(&["run", "--", "./README.md"]).status.code(),
+        Some(126)
+    );
+}
+
+#[test]
+fn the_end_says_what_changed_and_what_to_do_next() {
+    let env = TestEnv::with_repository();
+    let seen = env
+        .run("echo new > new.txt; echo evil > .git/hooks/pre-commit || true")
+        .ok();
+    for word in ["aegis-os diff", "aegis-os land", "aegis-os discard"] {
+        assert!(
+            seen.stderr.contains(word),
+            "`{word}` is missing: {}",
+            seen.output()
+        );
+    }
+    assert!(seen.stderr.contains("refused"), "{}", seen.output());
+    assert!(
+        !seen.stdout.contains("aegis-os"),
+        "talk on the stream of data: {}",
+        seen.stdout
+    );
+}
+
+#[test]
+fn the_machine_inside_is_as_promised() {
+    let env = TestEnv::with_repository();
+    let script = r#"
+        check() { if eval "$2"; then echo "ok: $1"; else echo "WRONG: $1"; fi; }
+        check 'the project is at its own path' '[ "$PWD" = "PROJECT" ]'
+        check 'the root is read-only' '! touch /x /usr/x /etc/x 2>/dev/null'
+        check 'home is private and writable' 'touch ~/x && [ -z "$(ls /home | grep -v "^USER$")" ]'
+        check 'tmp is private and writable' 'touch /tmp/x && [ "$(ls /tmp | wc -l)" -le 3 ]'
+        check 'other places are masked' '[ -z "$(ls -A /root /mnt /media 2>/dev/null | grep -v ":$" | grep .)" ]'
+        check 'the real tree is shown' 'cmp -s keep.txt /aegis/host/project/keep.txt'
+        check 'the real tree is read-only' '! touch /aegis/host/project/x 2>/dev/null'
+        check 'own process ids' '[ "$(ls /proc | grep -c "^[0-9]")" -lt 12 ]'
+        check 'the same user' '[ "$(id -u)" = UID ] && [ "$(stat -c %u keep.txt)" = UID ]'
+        check 'no capabilities' 'grep -q "^CapEff:.0*$" /proc/self/status && grep -q "^CapBnd:.0*$" /proc/self/status'
+        check 'no new privileges' 'grep -q "^NoNewPrivs:.1" /proc/self/status'
+        check 'a filter of calls' 'grep -q "^Seccomp:.2" /proc/self/status'
+        check 'no descriptors but three' '[ "$(ls /proc/$$/fd | sort -n | tr "\n" " ")" = "0 1 2 255 " ] || [ "$(ls /proc/$$/fd | sort -n | head -4 | tr "\n" " ")" = "0 1 2 " ]'
+        check 'only loopback' '[ "$(grep -c : /proc/net/dev)" = 1 ]'
+        check 'the session has a name' '[ -n "$AEGIS_SESSION" ]'
+        check 'git is the shim' '[ "$(command -v git)" = /aegis/bin/git ]'
+        check 'devices' 'echo x > /dev/null && head -c1 /dev/urandom > /dev/null && [ ! -e /dev/sda ] && [ ! -e /dev/fuse ]'
+    "#
+    .replace("PROJECT", env.project().to_str().unwrap())
+    .replace("UID", &env.user.uid.to_string())
+    .replace("USER", env.home().components().nth(2).unwrap().as_os_str().to_str().unwrap());
+    let seen = env.run(&script).ok();
+    assert!(!seen.stdout.contains("WRONG"), "{}", seen.output());
+    assert_eq!(seen.stdout.matches("ok: ").count(), 17, "{}", seen.output());
+}
+
+#[test]
+fn a_session_is_found_listed_resumed_and_thrown_away() {
+    let env = TestEnv::with_repository();
+    let _ = env.run("echo one > one.txt; echo private > ~/note").ok();
+    let id = only_session(&env)
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
+    assert!(env.aegis(&["sessions"]).ok().stdout.contains(&id));
+    assert!(env.aegis(&["sessions", "--json"]).ok().stdout.contains(&id));
+    assert!(env.aegis(&["status"]).ok().stdout.contains("one.txt"));
+    let again = env
+        .aegis(&["resume", &id, "--", "sh", "-c", "cat one.txt ~/note"])
+        .ok();
+    assert!(again.stdout.contains("one\nprivate"), "{}", again.output());
+    assert!(env.aegis(&["discard"]).fails().stderr.contains("--yes"));
+    let _ = env.aegis(&["discard", "--yes", &id]).ok();
+    assert!(sessions(&env).is_empty());
+    assert!(!env.project().join("one.txt").exists());
+}
+
+#[test]
+fn the_home_of_sessions_can_be_elsewhere() {
+    let env = TestEnv::with_repository();
+    let mut command = env.run_command(&[], "");
+    command.env("AEGIS_HOME", env.home().join("elsewhere"));
+    let _ = aegis_tests::Finished::of(command.args(["-c", "echo x > x"])).ok();
+    assert!(sessions(&env).is_empty());
+    assert_eq!(
+        fs::read_dir(env.home().join("elsewhere/sessions"))
+            .unwrap()
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn two_sessions_at_once_do_not_see_each_other() {
+    let env = TestEnv::with_repository();
+    let meet = "echo $NAME > who.txt; echo $NAME >> README.md
+        for i in $(seq 20); do sleep 0.1; [ \"$(cat who.txt)\" = $NAME ] || exit 9; done";
+    let start = |name: &str| {
+        let mut command = env.run_command(&["--name", name], "");
+        let script = meet.replace("$NAME", name);
+        command
+            .args(["-euc", &script])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
+        command.spawn().unwrap()
+    };
+    let (mut left, mut right) = (start("left"), start("right"));
+    assert!(left.wait().unwrap().success() && right.wait().unwrap().success());
+    assert_eq!(sessions(&env).len(), 2);
+    assert!(!env.project().join("who.txt").exists());
+}
+
+#[test]
+fn a_running_session_can_not_be_landed_or_discarded() {
+    let env = TestEnv::with_repository();
+    let mut live = start_and_wait_for(&env, "echo x > made.txt; echo > ~/up; sleep 100");
+    for command in [&["land", "--yes"][..], &["discard", "--yes"]] {
+        let refused = env.aegis(command).fails();
+        assert!(refused.stderr.contains("in use"), "{}", refused.output());
+    }
+    end(&mut live);
+    assert!(!env.project().join("made.txt").exists());
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
+    let env = TestEnv::with_repository();
+    let script = "echo one > one.txt; mv keep.txt kept.txt; rm src/greet.py
+        for i in $(seq 200); do echo $i >> lines.txt; done; echo > ~/up; sleep 100";
+    let mut live = start_and_wait_for(&env, script);
+    let _ = live.kill();
+    let _ = live.wait();
+    let seen = env.aegis(&[
+        "resume",
+        "--",
+        "sh",
+        "-c",
+        "ls; tail -1 lines.txt; cat one.txt kept.txt",
+    ]);
+    let seen = seen.ok();
+    assert!(
+        seen.stdout.contains("200\none\nkeep\n"),
+        "{}",
+        seen.output()
+    );
+    assert!(!seen.stdout.contains("keep.txt"), "{}", seen.output());
+    env.land();
+    assert_eq!(env.read("lines.txt").lines().count(), 200);
+    assert!(!env.project().join("src/greet.py").exists());
+}
+
+#[test]
+fn nobody_stays_behind_when_the_server_is_killed() {
+    let env = TestEnv::with_repository();
+    let marker = format!("{}", 7_000 + u64::from(std::process::id()));
+    let script = format!("echo > ~/up; sleep {marker}");
+    let mut live = start_and_wait_for(&env, &script);
+    let running = || {
+        let found = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
+            fs::read(entry.path().join("cmdline"))
+                .is_ok_and(|line| line == format!("sleep\0{marker}\0").into_bytes())
+        });
+        found.count()
+    };
+    assert!(running() > 0);
+    let _ = live.kill();
+    let _ = live.wait();
+    let ended = wait_until(|| running() == 0);
+    assert!(ended, "the command outlives its session");
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains(env.home().to_str().unwrap()), "{mounts}");
+}
+
+#[test]
+fn the_hosts_edits_show_and_the_agents_own_stay() {
+    let env = TestEnv::with_repository();
+    let script = "echo agent > keep.txt; echo > ~/up
+        for i in $(seq 300); do [ -e from-host ] && grep -q host README.md && break; sleep 0.1; done
+        cat from-host README.md keep.txt";
+    let output = env.home().join("output");
+    let mut command = env.run_command(&[], "");
+    command
+        .args(["-euc", script])
+        .stdout(fs::File::create(&output).unwrap());
+    let mut live = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for_up(&env);
+    env.write("from-host", "made by the host\n");
+    env.write("README.md", "edited by the host\n");
+    env.write("keep.txt", "edited by the host too\n");
+    assert!(live.wait().unwrap().success());
+    let seen = fs::read_to_string(output).unwrap();
+    assert_eq!(seen, "made by the host\nedited by the host\nagent\n");
+}
+
+fn sessions(env: &TestEnv) -> Vec<PathBuf> {
+    let folder = fs::read_dir(env.home().join(".aegis/sessions"));
+    folder
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect()
+}
+
+fn only_session(env: &TestEnv) -> PathBuf {
+    let mut all = sessions(env);
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)
+}
+
+fn start_and_wait_for(env: &TestEnv, script: &str) -> Child {
+    let mut command = env.run_command(&[], "");
+    command
+        .args(["-euc", script])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let child = command.spawn().unwrap();
+    wait_for_up(env);
+    child
+}
+
+/// The script says `echo > ~/up`, which is seen in the session's private home.
+fn wait_for_up(env: &TestEnv) {
+    let up = || {
+        sessions(env)
+            .iter()
+            .any(|session| session.join("home/up").exists())
+    };
+    assert!(wait_until(up), "the session did not start");
+}
+
+fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(60) {
+        if condition() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
