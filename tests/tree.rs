@@ -20,6 +20,9 @@ pub enum Node {
     Other(u32),
 }
 
+/// Inode, modification time and status change time in seconds and nanoseconds.
+pub type Stamp = (u64, i64, i64, i64, i64);
+
 /// Every name below a directory with what it is.
 pub type Tree = BTreeMap<PathBuf, Node>;
 
@@ -39,7 +42,7 @@ pub fn read(root: &Path, except: &[&str]) -> Tree {
 /// Inode, modification time and status change time (seconds and nanoseconds) of every name: equal
 /// only if nothing was written, replaced, or even touched.
 #[must_use]
-pub fn stamps(root: &Path) -> BTreeMap<PathBuf, (u64, i64, i64, i64, i64)> {
+pub fn stamps(root: &Path) -> BTreeMap<PathBuf, Stamp> {
     let mut stamps = BTreeMap::new();
     walk(root, Path::new(""), &[], &mut |relative, _, facts| {
         let stamp = (
@@ -72,6 +75,21 @@ pub fn differences(left: &Tree, right: &Tree) -> Vec<String> {
             )
         })
         .collect()
+}
+
+/// Fails the test when something below `root` was touched since `before` was taken.
+///
+/// # Panics
+/// When it was.
+#[track_caller]
+pub fn assert_untouched(root: &Path, before: &BTreeMap<PathBuf, Stamp>) {
+    let now = stamps(root);
+    let touched: Vec<_> = before
+        .keys()
+        .filter(|name| before.get(*name) != now.get(*name))
+        .collect();
+    assert!(touched.is_empty(), "these were touched: {touched:?}");
+    assert_eq!(before.len(), now.len(), "names were added");
 }
 
 /// Fails the test when the trees differ.

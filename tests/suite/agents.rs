@@ -72,8 +72,8 @@ fn task(env: &TestEnv) -> Vec<Step> {
         Step::Read(path("src/greet.py")),
         Step::Edit(
             path("src/greet.py"),
-            "'hello ' + name".into(),
-            "f'hello, {name}!'".into(),
+            "    return 'hello ' + name".into(),
+            "    return f'hello, {name}!'".into(),
         ),
         Step::Write(
             path("src/part.py"),
@@ -86,7 +86,7 @@ fn task(env: &TestEnv) -> Vec<Step> {
                printenv ANTHROPIC_API_KEY OPENAI_API_KEY; true",
         ),
         shell(
-            "rm -f .git/hooks/pre-commit; mkdir -p docs && git mv keep.txt docs/kept.txt && git add -A \
+            "mkdir -p docs && git mv keep.txt docs/kept.txt && git add -A \
                && git commit -q -m 'Greet with a comma' && git status --short && git log --oneline",
         ),
     ]

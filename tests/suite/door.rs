@@ -28,7 +28,7 @@ fn run(env: &TestEnv, options: &[&str], script: &str, set: impl Fn(&mut Command)
 const FETCH: &str = r#"
 import os, sys, urllib.request
 url, headers = sys.argv[1], dict(h.split("=", 1) for h in sys.argv[2:])
-request = urllib.request.Request(url, data=b'{"model":"m"}', headers=headers)
+request = urllib.request.Request(url, data=b"{\"model\":\"m\"}", headers=headers)
 try:
     answer = urllib.request.urlopen(request, timeout=20)
     print("STATUS", answer.status, answer.read().decode())

@@ -1,1 +1,0 @@
-//! Paired benchmarks.
