@@ -121,6 +121,13 @@ pub enum Event {
         /// Whether this reversed an earlier landing.
         undo: bool,
     },
+    /// Policy had no word against it, but the door that carries it out stopped it.
+    Blocked {
+        /// What was wanted.
+        effect: Effect,
+        /// Why it was stopped.
+        reason: String,
+    },
 }
 
 impl Event {
@@ -139,6 +146,7 @@ impl Event {
             Self::Tunnel { .. } => "tunnel",
             Self::Request { .. } => "request",
             Self::Landed { .. } => "landed",
+            Self::Blocked { .. } => "blocked",
         }
     }
 }
