@@ -21,7 +21,7 @@ pub enum Kind {
     FsRemove,
     /// Moving a name.
     FsRename,
-    /// Adding a hard link.
+    /// Adding a link: a further name for a file, or a symbolic link.
     FsLink,
     /// Changing mode, owner, times or extended attributes.
     FsMeta,

@@ -27,7 +27,10 @@ pub struct Entry {
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "the largest variant is also the most frequent one")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the largest variant is also the most frequent one"
+)]
 pub enum Event {
     /// A run of the session began.
     Started {

@@ -29,7 +29,10 @@ struct Segment {
 }
 
 /// What lies at a position of a segment.
-#[expect(clippy::large_enum_variant, reason = "the largest variant is nearly every value")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the largest variant is nearly every value"
+)]
 enum Found {
     Frame(Entry),
     /// The end of the file.

@@ -72,11 +72,11 @@ pub fn upstreams() -> Result<Vec<Upstream>, TableError> {
 }
 
 fn parse<T: DeserializeOwned>(table: &'static str, source: &str) -> Result<T, TableError> {
-    toml::from_str(source).map_err(|error| TableError::toml(table, error))
+    toml::from_str(source).map_err(|error| TableError::toml(table, &error))
 }
 
 impl TableError {
-    pub(crate) fn toml(table: &'static str, error: toml::de::Error) -> Self {
+    pub(crate) fn toml(table: &'static str, error: &toml::de::Error) -> Self {
         Self::Invalid {
             table,
             message: error.to_string(),

@@ -2,4 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can not go on has failed")]
 
+mod default_policy;
+mod entries;
 mod gate;
+mod journal;
