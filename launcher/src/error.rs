@@ -3,10 +3,13 @@
 
 use std::io;
 
+use aegis_egress::EgressError;
 use aegis_policies::journal::JournalError;
 
 use crate::sandbox::SandboxError;
-use crate::session::SessionError;
+use crate::session::exits::ExitsError;
+use crate::session::serve::ServeError;
+use crate::session::{ProjectError, SessionError};
 
 /// Our own failure before or outside the command that was to be run (as env(1) and docker use it).
 pub const OWN_FAILURE: u8 = 125;
@@ -22,6 +25,15 @@ pub enum CommandError {
     /// A session could not be found, made or kept.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// The directory can not be a project.
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    /// The project's view could not be served.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The ways out of the session could not be set up.
+    #[error(transparent)]
+    Exits(#[from] ExitsError),
     /// The sandbox could not be planned or started.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
@@ -65,11 +77,23 @@ impl CommandError {
         }
     }
 
+    /// A failure of something plain.
+    #[must_use]
+    pub fn io(doing: &str, source: io::Error) -> Self {
+        Self::Io {
+            doing: doing.to_owned(),
+            source,
+        }
+    }
+
     /// What to do next, when there is something to do.
     #[must_use]
     pub fn next(&self) -> Option<String> {
         match self {
             Self::Session(error) => error.next(),
+            Self::Project(error) => Some(next_for_project(error).to_owned()),
+            Self::Exits(error) => next_for_exits(error).map(str::to_owned),
+            Self::Serve(error) => next_for_serve(error).map(str::to_owned),
             Self::Sandbox(error) => next_for_sandbox(error).map(str::to_owned),
             Self::Told { next, .. } if !next.is_empty() => Some(next.clone()),
             Self::NobodyToAsk { .. } => Some("add `--yes` to agree beforehand".to_owned()),
@@ -85,6 +109,46 @@ impl CommandError {
             Self::Sandbox(SandboxError::CommandHidden(..)) => NOT_EXECUTABLE,
             _ => OWN_FAILURE,
         }
+    }
+}
+
+const fn next_for_project(error: &ProjectError) -> &'static str {
+    match error {
+        ProjectError::NoCurrentDirectory(_) => "change to a directory that exists",
+        ProjectError::Unreachable { .. } => "check that the path exists and that you may read it",
+        ProjectError::Replaced { .. } => "put the old directory back, or discard the session",
+        ProjectError::TooWide { .. } => "change to the folder of one project and start again",
+        ProjectError::InSessions { .. } => {
+            "work on the real project, or move this folder elsewhere"
+        }
+        ProjectError::HoldsSessions { .. } => "set `AEGIS_HOME` to a folder outside the project",
+        ProjectError::FileSystem { .. } => "work on a copy of the project on a local disk",
+    }
+}
+
+const fn next_for_exits(error: &ExitsError) -> Option<&'static str> {
+    match error {
+        ExitsError::Egress(EgressError::AllowEntry { .. }) => {
+            Some("write it as HOST, HOST:PORT or .SUFFIX, in `--allow` or in `config.toml`")
+        }
+        ExitsError::Egress(EgressError::BaseUrl { .. } | EgressError::Key { .. }) => {
+            Some("correct the variable in the environment that `aegis-os` is started from")
+        }
+        _ => None,
+    }
+}
+
+fn next_for_serve(error: &ServeError) -> Option<&'static str> {
+    match error {
+        ServeError::Device(source) if source.kind() == io::ErrorKind::NotFound => Some(
+            "load the module (`modprobe fuse`); in a container, start it with `--device /dev/fuse`",
+        ),
+        ServeError::Device(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+            Some("allow it (`chmod 0666 /dev/fuse`), as udev does on most systems")
+        }
+        ServeError::Mount { .. } => Some("`aegis-os doctor` says what this system refuses"),
+        ServeError::Gate(_) => Some("correct `policy.cedar` in the session folder"),
+        _ => None,
     }
 }
 

@@ -9,6 +9,7 @@ pub mod error;
 pub mod review;
 pub mod sandbox;
 pub mod session;
+mod sys;
 pub mod terminal;
 
 use std::ffi::OsString;
@@ -28,10 +29,13 @@ pub fn main() -> ExitCode {
         if aegis_gitshim::is_shim(name) {
             aegis_gitshim::main(name, rest);
         }
-        if let [first, stage @ ..] = rest
-            && first.as_bytes() == b"__stage"
+        match rest
+            .split_first()
+            .map(|(first, more)| (first.as_bytes(), more))
         {
-            return sandbox::stage::main(stage);
+            Some((b"__stage", more)) => return sandbox::stage::main(more),
+            Some((b"__probe", more)) => return doctor::child(more),
+            _ => {}
         }
     }
     cli::main(arguments)

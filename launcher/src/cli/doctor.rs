@@ -1,6 +1,9 @@
 //! `aegis-os doctor`: what this machine offers.
 
-use super::Outcome;
+use std::process::ExitCode;
+
+use super::{Outcome, talk};
+use crate::doctor;
 
 /// Tries what a session needs, and says what is missing and how to get it.
 #[derive(Debug, clap::Args)]
@@ -14,6 +17,17 @@ pub struct Args {
 ///
 /// # Errors
 /// When the findings can not be printed.
-pub fn run(_args: &Args) -> Outcome {
-    Ok(std::process::ExitCode::SUCCESS)
+pub fn run(args: &Args) -> Outcome {
+    let examination = doctor::examine();
+    let shown = if args.json {
+        doctor::as_json
+    } else {
+        doctor::as_text
+    };
+    talk::print(&shown(&examination))?;
+    Ok(if examination.is_fit() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

@@ -1,8 +1,14 @@
 //! `aegis-os resume`: a further command in an existing session.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
-use super::Outcome;
+use super::{Outcome, run, talk};
+use crate::error::CommandError;
+use crate::session::config::Config;
+use crate::session::launch::Launch;
+use crate::session::project::{Project, current_directory};
+use crate::session::{self, AegisHome, Session};
 
 /// Runs a command in an existing session: it finds the project as the session left it.
 #[derive(Debug, clap::Args)]
@@ -10,6 +16,12 @@ use super::Outcome;
 pub struct Args {
     /// The session, or the first letters of its id.
     pub session: Option<String>,
+    /// A host that may be connected to, as for `aegis-os run`.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub allow: Vec<String>,
+    /// A file or folder outside the project that the command may read.
+    #[arg(long, value_name = "PATH")]
+    pub ro: Vec<PathBuf>,
     /// The command and its arguments; the session's last command when not given.
     #[arg(last = true)]
     pub command: Vec<OsString>,
@@ -25,6 +37,50 @@ Examples:
 ///
 /// # Errors
 /// When the session is running or can not be started.
-pub fn run(_args: &Args) -> Outcome {
-    Ok(std::process::ExitCode::SUCCESS)
+pub fn run(args: &Args) -> Outcome {
+    let session = session::find(args.session.as_deref())?;
+    let command = wanted(args, &session)?;
+    let home = AegisHome::create()?;
+    let project = Project::of(&session)?;
+    project.check_apart(home.path())?;
+    let mut config = Config::load(&home)?;
+    config.allow.extend(args.allow.iter().cloned());
+    config.read_only.extend(args.ro.clone());
+    let directory = current_directory()
+        .ok()
+        .filter(|here| here.starts_with(project.path()))
+        .unwrap_or_else(|| project.path().to_owned());
+    talk::say(&format!(
+        "aegis-os: going on with session `{}`",
+        session.id()
+    ));
+    let launch = Launch {
+        home,
+        project,
+        directory,
+        command,
+        config,
+    };
+    run::report(&launch.again(session)?)
+}
+
+/// The command that was given, or else the session's last one.
+fn wanted(args: &Args, session: &Session) -> Result<Vec<OsString>, CommandError> {
+    if !args.command.is_empty() {
+        return Ok(args.command.clone());
+    }
+    let last: Vec<_> = session
+        .record()
+        .command
+        .iter()
+        .map(|word| word.as_os_str().to_owned())
+        .collect();
+    if last.is_empty() {
+        return Err(CommandError::told(
+            &format!("session `{}` has no command to repeat", session.id()),
+            "it was made by `aegis-os mount`",
+            "name one: `aegis-os resume SESSION -- COMMAND`",
+        ));
+    }
+    Ok(last)
 }

@@ -1,9 +1,17 @@
 //! `aegis-os run`: a command in a sandbox of its own.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use super::Outcome;
+use aegis_policies::path::escape;
+
+use super::{Outcome, talk};
+use crate::session::config::Config;
+use crate::session::launch::{Finished, Launch};
+use crate::session::project::{Project, current_directory};
+use crate::session::{AegisHome, summary};
 
 /// Runs a command in a sandbox, on a copy-on-write view of the project.
 ///
@@ -18,7 +26,8 @@ pub struct Args {
     /// What the session calls the agent; the base name of the command when not given.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// A host that may be connected to, as HOST or HOST:PORT (443 when no port is given).
+    /// A host that may be connected to, as HOST or HOST:PORT (ports 80 and 443 when none is
+    /// given); `.HOST` means every name below it as well.
     #[arg(long, value_name = "HOST[:PORT]")]
     pub allow: Vec<String>,
     /// A file or folder outside the project that the command may read.
@@ -44,6 +53,43 @@ A key in ANTHROPIC_API_KEY or OPENAI_API_KEY is not visible inside; the proxy ad
 ///
 /// # Errors
 /// When the session could not be started; nothing of it is then left behind.
-pub fn run(_args: &Args) -> Outcome {
-    Ok(std::process::ExitCode::SUCCESS)
+pub fn run(args: &Args) -> Outcome {
+    let directory = current_directory()?;
+    let project = Project::around(&directory)?;
+    let home = AegisHome::create()?;
+    project.check_apart(home.path())?;
+    let mut config = Config::load(&home)?;
+    config.allow.extend(args.allow.iter().cloned());
+    config
+        .read_only
+        .extend(args.ro.iter().map(|path| directory.join(path)));
+    let agent = args.name.clone().unwrap_or_else(|| agent_of(&args.command));
+    talk::say(&format!(
+        "aegis-os: working on a view of `{}`",
+        project.path().display()
+    ));
+    let launch = Launch {
+        home,
+        project,
+        directory,
+        command: args.command.clone(),
+        config,
+    };
+    let finished = launch.begin(agent)?;
+    report(&finished)
+}
+
+/// Says what the run did and gives the command's exit status back.
+///
+/// # Errors
+/// When the session can not be read any more.
+pub fn report(finished: &Finished) -> Outcome {
+    talk::say(&summary::of_run(finished)?);
+    Ok(ExitCode::from(finished.status))
+}
+
+/// What an agent is called that the person gave no name: the base name of its command.
+fn agent_of(command: &[OsString]) -> String {
+    let name = command.first().map(Path::new).and_then(Path::file_name);
+    name.map_or_else(|| "agent".to_owned(), |name| escape(name.as_bytes()))
 }

@@ -1,11 +1,17 @@
 //! `aegis-os sessions`: the list.
 
-use super::Outcome;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::{Outcome, talk};
+use crate::session::{self, Activity, Listing, Session};
 
 /// Lists the sessions, newest first.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// One JSON object per session.
+    /// One JSON object per line and session.
     #[arg(long)]
     json: bool,
 }
@@ -14,6 +20,92 @@ pub struct Args {
 ///
 /// # Errors
 /// When the sessions can not be read.
-pub fn run(_args: &Args) -> Outcome {
-    Ok(std::process::ExitCode::SUCCESS)
+pub fn run(args: &Args) -> Outcome {
+    let listing = session::list()?;
+    talk::print(&if args.json {
+        lines(&listing)
+    } else {
+        table(&listing)
+    })?;
+    if listing.sessions.is_empty() && listing.damaged.is_empty() {
+        talk::say("no sessions; `aegis-os run -- COMMAND` starts one");
+    }
+    for id in &listing.damaged {
+        talk::say(&format!(
+            "session `{id}` is damaged; `aegis-os discard {id}` throws it away"
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How a session is doing, in one word or two.
+#[must_use]
+pub fn activity(session: &Session) -> String {
+    match (session.activity(), session.record().status) {
+        (Activity::Live, _) => "running".to_owned(),
+        (Activity::Interrupted, _) => "interrupted".to_owned(),
+        (Activity::Ended, Some(0) | None) => "ended".to_owned(),
+        (Activity::Ended, Some(status)) => format!("ended ({status})"),
+    }
+}
+
+/// The session as one JSON object.
+#[must_use]
+pub fn object(session: &Session) -> serde_json::Value {
+    let record = session.record();
+    let activity = match session.activity() {
+        Activity::Live => "running",
+        Activity::Interrupted => "interrupted",
+        Activity::Ended => "ended",
+    };
+    json!({
+        "id": session.id().as_str(),
+        "activity": activity,
+        "agent": record.agent,
+        "project": record.project,
+        "command": record.command,
+        "created": record.created,
+        "ended": record.ended,
+        "status": record.status,
+        "mount": record.mount,
+        "mountpoint": record.mountpoint,
+        "enforced": record.enforced,
+        "directory": session::Bytes::from(session.dir().root()),
+    })
+}
+
+fn lines(listing: &Listing) -> String {
+    listing
+        .sessions
+        .iter()
+        .map(|session| format!("{}\n", object(session)))
+        .collect()
+}
+
+fn table(listing: &Listing) -> String {
+    if listing.sessions.is_empty() {
+        return String::new();
+    }
+    let mut text = row("SESSION", "STATE", "STARTED (UTC)", "AGENT", "PROJECT");
+    for session in &listing.sessions {
+        let record = session.record();
+        text.push_str(&row(
+            session.id().as_str(),
+            &activity(session),
+            &record.created.readable(),
+            &aegis_policies::path::escape(record.agent.as_bytes()),
+            &record.project.shown(),
+        ));
+    }
+    text
+}
+
+fn row(id: &str, state: &str, started: &str, agent: &str, project: &str) -> String {
+    let mut line = String::new();
+    // Writing to a string can not fail.
+    let _ok = writeln!(
+        line,
+        "{id:20}  {state:12}  {started:19}  {agent:12}  {project}"
+    );
+    line
 }

@@ -1,6 +1,16 @@
 //! `aegis-os status`: one session in detail.
 
-use super::Outcome;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::sessions::{activity, object};
+use super::{Outcome, talk};
+use crate::error::CommandError;
+use crate::session::record::MountMode;
+use crate::session::summary::{self, Counts, Effects, Span};
+use crate::session::{self, Record, Session};
 
 /// Shows one session: its state, what it changed, what it was refused.
 #[derive(Debug, clap::Args)]
@@ -16,6 +26,89 @@ pub struct Args {
 ///
 /// # Errors
 /// When the session can not be read.
-pub fn run(_args: &Args) -> Outcome {
-    Ok(std::process::ExitCode::SUCCESS)
+pub fn run(args: &Args) -> Outcome {
+    let session = session::find(args.session.as_deref())?;
+    let text = if args.json {
+        as_json(&session)?
+    } else {
+        as_text(&session)?
+    };
+    talk::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_text(session: &Session) -> Result<String, CommandError> {
+    let record = session.record();
+    let command: Vec<_> = record.command.iter().map(session::Bytes::shown).collect();
+    let mut text = format!("session  {}\n", session.id());
+    let fields = [
+        ("state", activity(session)),
+        ("project", record.project.shown()),
+        (
+            "agent",
+            aegis_policies::path::escape(record.agent.as_bytes()),
+        ),
+        ("command", command.join(" ")),
+        ("started", format!("{} UTC", record.created.readable())),
+        ("tier", tier(record)),
+    ];
+    for (title, value) in fields {
+        let _ok = writeln!(text, "{title:8} {value}");
+    }
+    let changed = session::changes(session)?;
+    text.push_str(
+        summary::lines(&changed, &Effects::read(session, Span::Whole)?).trim_start_matches('\n'),
+    );
+    text.push('\n');
+    Ok(text)
+}
+
+/// What the kernel enforced in the last run, with what was missing.
+fn tier(record: &Record) -> String {
+    if record.command.is_empty() {
+        return "none: a mount without a sandbox".to_owned();
+    }
+    let Some(enforced) = &record.enforced else {
+        return "none: nothing has run".to_owned();
+    };
+    let mount = match record.mount {
+        MountMode::Namespace | MountMode::Direct => "private mount",
+        MountMode::Fusermount => "mount by fusermount3",
+    };
+    let mut tier = format!(
+        "enforced ({mount}, seccomp, Landlock ABI {})",
+        enforced.landlock
+    );
+    for missing in &enforced.missing {
+        let _ok = write!(tier, "; missing: {missing}");
+    }
+    tier
+}
+
+fn as_json(session: &Session) -> Result<String, CommandError> {
+    let counts = Counts::of(&session::changes(session)?);
+    let effects = Effects::read(session, Span::Whole)?;
+    let refused: Vec<_> = effects
+        .refused
+        .iter()
+        .map(|((kind, policies), tally)| {
+            json!({"kind": kind, "policies": policies, "count": tally.count, "first": tally.first})
+        })
+        .collect();
+    let mut object = object(session);
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert(
+            "changed".to_owned(),
+            json!({
+                "created": counts.created,
+                "modified": counts.modified,
+                "moved": counts.moved,
+                "deleted": counts.deleted,
+            }),
+        );
+        fields.insert("refused".to_owned(), refused.into());
+        fields.insert("connections".to_owned(), json!(effects.connections));
+        fields.insert("requests".to_owned(), json!(effects.requests));
+    }
+    Ok(format!("{object}\n"))
 }

@@ -12,10 +12,10 @@ pub enum SessionError {
     /// Neither `AEGIS_HOME` nor a home directory is known.
     #[error("there is no place for sessions: neither `AEGIS_HOME` nor `HOME` is set")]
     NoHome,
-    /// The folder of all sessions could be changed by somebody else.
-    #[error("the session folder `{}` can not be trusted: {why}", path.display())]
+    /// The folder of all sessions, or a setting in it, could be changed by somebody else.
+    #[error("`{}` can not be trusted: {why}", path.display())]
     UnsafeHome {
-        /// The folder.
+        /// The folder or file.
         path: PathBuf,
         /// What is wrong with it.
         why: &'static str,

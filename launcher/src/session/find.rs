@@ -7,6 +7,7 @@ use super::Session;
 use super::error::SessionError;
 use super::home::AegisHome;
 use super::id::SessionId;
+use super::stale::unmount_leftovers;
 
 /// All sessions of the user.
 #[derive(Debug, Default)]
@@ -28,11 +29,11 @@ pub fn find(given: Option<&str>) -> Result<Session, SessionError> {
     };
     match given {
         Some(prefix) => Session::open(&home, &find_id(&home, prefix)?),
-        None => newest_here(&home),
+        None => newest_here(list()?),
     }
 }
 
-/// Every session, newest first.
+/// Every session, newest first; mounts that killed servers left behind are taken away.
 ///
 /// # Errors
 /// When the folder of sessions is not safe or can not be read.
@@ -52,6 +53,7 @@ pub fn list() -> Result<Listing, SessionError> {
     listing
         .sessions
         .sort_by_key(|session| std::cmp::Reverse(session.record.created));
+    unmount_leftovers(&listing);
     Ok(listing)
 }
 
@@ -72,13 +74,11 @@ pub fn find_id(home: &AegisHome, prefix: &str) -> Result<SessionId, SessionError
     }
 }
 
-fn newest_here(home: &AegisHome) -> Result<Session, SessionError> {
+fn newest_here(listing: Listing) -> Result<Session, SessionError> {
     let here = current_directory();
-    let ids = home.ids()?;
-    ids.iter()
-        .filter_map(|id| Session::open(home, id).ok())
-        .filter(|session| here.starts_with(session.project()))
-        .max_by_key(|session| session.record.created)
+    let mut sessions = listing.sessions.into_iter();
+    sessions
+        .find(|session| here.starts_with(session.project()))
         .ok_or_else(none_here)
 }
 

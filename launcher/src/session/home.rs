@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY
 #[derive(Debug)]
 pub struct AegisHome {
     path: PathBuf,
+    root: OwnedFd,
     sessions: OwnedFd,
 }
 
@@ -72,6 +73,25 @@ impl AegisHome {
         self.path.join("sessions").join(id.as_str())
     }
 
+    /// Reads a file of the user's own in the folder; `None` when there is none.
+    ///
+    /// # Errors
+    /// When it can not be read, is not UTF-8, or can be changed by other users.
+    pub fn read(&self, name: &str) -> Result<Option<String>, SessionError> {
+        let path = self.path.join(name);
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = match openat(&self.root, name, flags, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(None),
+            opened => opened.map_err(SessionError::io("opening", &path))?,
+        };
+        check(file.as_fd(), &path)?;
+        let mut text = String::new();
+        std::fs::File::from(file)
+            .read_to_string(&mut text)
+            .map_err(SessionError::io("reading", &path))?;
+        Ok(Some(text))
+    }
+
     /// The ids of all sessions, oldest first.
     ///
     /// # Errors
@@ -93,7 +113,11 @@ impl AegisHome {
             .map_err(SessionError::io("opening", path.join("sessions")))?;
         check(sessions.as_fd(), &path.join("sessions"))?;
         let path = real_path(root.as_fd()).map_err(SessionError::io("locating", path))?;
-        Ok(Self { path, sessions })
+        Ok(Self {
+            path,
+            root,
+            sessions,
+        })
     }
 }
 

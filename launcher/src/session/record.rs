@@ -40,6 +40,9 @@ pub struct Record {
     pub mount: MountMode,
     /// Where aegisfs was mounted.
     pub mountpoint: Bytes,
+    /// What the kernel enforced in the last run; `None` when it did not get that far.
+    #[serde(default)]
+    pub enforced: Option<Enforcement>,
     /// The process that serves or served the session.
     pub server: u32,
     /// When the session was made.
@@ -62,6 +65,15 @@ pub enum MountMode {
     Fusermount,
     /// With mount(2) in the launcher's mount namespace, as root.
     Direct,
+}
+
+/// What the kernel enforces in a sandbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enforcement {
+    /// The Landlock ABI in force; 0 when the kernel has none.
+    pub landlock: i32,
+    /// What is weaker than planned, in words.
+    pub missing: Vec<String>,
 }
 
 /// How far the last run of a session got, as far as the record knows.

@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, RawMode, RenameFlags, ResolveFlags, fstat, openat2,
-    renameat, renameat_with, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode, RenameFlags, ResolveFlags, fstat, openat,
+    openat2, renameat, renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -22,15 +24,32 @@ use super::lock::Lock;
 ///
 /// # Errors
 /// When the file system refuses.
-pub fn remove(home: &AegisHome, id: &SessionId, held: Lock) -> Result<(), SessionError> {
+pub fn remove(home: &AegisHome, id: &SessionId, held: Option<Lock>) -> Result<(), SessionError> {
     remove_named(home, id, held).map_err(SessionError::io("removing", home.session_path(id)))
 }
 
-fn remove_named(home: &AegisHome, id: &SessionId, held: Lock) -> io::Result<()> {
+fn remove_named(home: &AegisHome, id: &SessionId, held: Option<Lock>) -> io::Result<()> {
     let doomed = CString::new(format!(".doomed-{id}"))?;
     renameat(home.sessions(), id.as_str(), home.sessions(), &doomed)?;
     drop(held);
     remove_tree(home.sessions(), &doomed)
+}
+
+/// Removes the folder at `path`, which no one else can write beside.
+///
+/// # Errors
+/// When the file system refuses.
+pub fn remove_folder(path: &Path) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Errno::INVAL.into());
+    };
+    let parent = openat(
+        CWD,
+        parent,
+        OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    remove_tree(parent.as_fd(), &CString::new(name.as_bytes())?)
 }
 
 /// Finishes removals that were cut short. What can not be removed now is left for the next time.

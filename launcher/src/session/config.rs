@@ -1,0 +1,86 @@
+//! The user's own settings, in the folder of sessions: the only place that can loosen anything.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::error::SessionError;
+use super::home::{AegisHome, user_home};
+
+const SETTINGS: &str = "config.toml";
+const POLICY: &str = "policy.cedar";
+
+/// `config.toml`, and the policies of `policy.cedar`. Both may be absent.
+#[derive(Debug, Default)]
+pub struct Config {
+    /// Hosts that every session may connect to.
+    pub allow: Vec<String>,
+    /// Absolute paths outside the project that every session may read.
+    pub read_only: Vec<PathBuf>,
+    /// Further policies, in the Cedar language.
+    pub policy: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    allow: Vec<String>,
+    ro: Vec<PathBuf>,
+}
+
+impl Config {
+    /// Reads the settings of the user whose sessions are in `home`.
+    ///
+    /// # Errors
+    /// [`SessionError`] when a file is there and can not be read or understood.
+    pub fn load(home: &AegisHome) -> Result<Self, SessionError> {
+        let settings: Settings = match home.read(SETTINGS)? {
+            Some(text) => toml::from_str(&text).map_err(|why| wrong(home, why.message()))?,
+            None => Settings::default(),
+        };
+        let read_only = settings.ro.iter().map(|path| expand(home, path));
+        Ok(Self {
+            allow: settings.allow,
+            read_only: read_only.collect::<Result<_, _>>()?,
+            policy: home.read(POLICY)?,
+        })
+    }
+}
+
+/// Replaces a leading `~`; a relative path would mean another place in every project.
+fn expand(home: &AegisHome, path: &Path) -> Result<PathBuf, SessionError> {
+    let expanded = match (path.strip_prefix("~"), user_home()) {
+        (Ok(below), Some(user)) => user.join(below),
+        _ => path.to_owned(),
+    };
+    if expanded.is_absolute() {
+        return Ok(expanded);
+    }
+    Err(wrong(
+        home,
+        &format!("`ro` has the relative path `{}`", path.display()),
+    ))
+}
+
+fn wrong(home: &AegisHome, why: &str) -> SessionError {
+    let source = io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
+    SessionError::Io {
+        doing: "reading the settings",
+        path: home.path().join(SETTINGS),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_settings_are_refused() {
+        let read = |text| toml::from_str::<Settings>(text);
+        assert_eq!(read("allow = ['a:1']\nro = ['/x']").unwrap().allow, ["a:1"]);
+        assert!(read("allowed = []").is_err());
+        assert!(read("").unwrap().ro.is_empty());
+    }
+}

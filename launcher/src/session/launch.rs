@@ -1,0 +1,289 @@
+//! From a command line to a command that runs in a sandbox, and to the end of it.
+//!
+//! The order matters: the launcher moves into its own namespace while it has one thread, the tree is
+//! served before the sandbox binds it, and it is unmounted when nothing inside lives any more.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use aegis_egress::Door;
+use aegis_policies::journal::Event;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::process::geteuid;
+
+use super::Session;
+use super::clock::Moment;
+use super::config::Config;
+use super::create::{Purpose, abandon, create};
+use super::exits::Exits;
+use super::home::AegisHome;
+use super::lock::Lock;
+use super::project::Project;
+use super::record::{Bytes, Enforcement, MountMode, State};
+use super::serve::{Beginning, Serving, Setting};
+use super::stale::fusermount;
+use crate::doctor;
+use crate::error::CommandError;
+use crate::sandbox::{self, Descriptors, HostFacts, Plan, Request, Running, SandboxError};
+use crate::terminal::Stdio;
+
+/// A command, and what it may reach.
+#[derive(Debug)]
+pub struct Launch {
+    /// The folder of all sessions.
+    pub home: AegisHome,
+    /// The real project.
+    pub project: Project,
+    /// Where the command starts: the project, or a directory inside it.
+    pub directory: PathBuf,
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+    /// The user's settings, with what the command line adds to them.
+    pub config: Config,
+}
+
+/// A session whose command has ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// The session.
+    pub session: Session,
+    /// The exit status of the command, as shells report it.
+    pub status: u8,
+    /// When this run began.
+    pub began: Moment,
+}
+
+/// What is found out before anything is made.
+struct Outset {
+    facts: HostFacts,
+    exits: Exits,
+    mode: MountMode,
+}
+
+/// A command that runs, and everything that lives as long as it does.
+struct Underway {
+    serving: Serving,
+    door: Door,
+    running: Running,
+    stdio: Stdio,
+}
+
+impl Launch {
+    /// Runs the command in a new session, whose agent is called `agent`.
+    ///
+    /// # Errors
+    /// When the command could not be started (the session is removed), or not be waited for.
+    pub fn begin(self, agent: String) -> Result<Finished, CommandError> {
+        let exits = Exits::new(&self.config.allow)?;
+        let facts = sandbox::facts::gather(&self.request("", &exits))?;
+        let mode = enter()?;
+        let purpose = Purpose {
+            agent,
+            command: self.recorded_command(),
+        };
+        let (mut session, lock) = create(&self.home, &self.project, purpose)?;
+        let started = self.start(
+            &mut session,
+            &lock,
+            Outset { facts, exits, mode },
+            Beginning::First,
+        );
+        match started {
+            Ok(underway) => attend(session, &lock, underway),
+            Err(error) => {
+                abandon(&self.home, &session, Some(lock));
+                Err(error)
+            }
+        }
+    }
+
+    /// Runs the command in `session`, which has run before.
+    ///
+    /// # Errors
+    /// When the session is busy, or the command could not be started or waited for.
+    pub fn again(self, mut session: Session) -> Result<Finished, CommandError> {
+        let exits = Exits::new(&self.config.allow)?;
+        let facts = sandbox::facts::gather(&self.request("", &exits))?;
+        let mode = enter()?;
+        let lock = session.claim()?;
+        let before = session.record().clone();
+        match self.start(
+            &mut session,
+            &lock,
+            Outset { facts, exits, mode },
+            Beginning::Again,
+        ) {
+            Ok(underway) => attend(session, &lock, underway),
+            Err(error) => {
+                session.update(&lock, |record| *record = before)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn start(
+        &self,
+        session: &mut Session,
+        lock: &Lock,
+        outset: Outset,
+        beginning: Beginning,
+    ) -> Result<Underway, CommandError> {
+        session.update(lock, |record| {
+            record.command = self.recorded_command();
+            record.mount = outset.mode;
+            record.server = std::process::id();
+            record.state = State::Running;
+            record.ended = None;
+            record.status = None;
+        })?;
+        let mountpoint = session.dir().mountpoint();
+        let serving = Serving::start(&Setting {
+            session,
+            project: &self.project,
+            beginning,
+            policy: self.config.policy.as_deref(),
+            mountpoint: &mountpoint,
+            mode: outset.mode,
+        })?;
+        match self.start_inside(session, outset, &serving) {
+            Ok((running, door, stdio)) => {
+                let enforced = Enforcement {
+                    landlock: running.enforced.landlock,
+                    missing: running.enforced.missing.clone(),
+                };
+                session.update(lock, |record| record.enforced = Some(enforced))?;
+                Ok(Underway {
+                    serving,
+                    door,
+                    running,
+                    stdio,
+                })
+            }
+            Err(error) => {
+                serving.stop()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Builds the sandbox around the served tree and lets the command start.
+    fn start_inside(
+        &self,
+        session: &Session,
+        outset: Outset,
+        serving: &Serving,
+    ) -> Result<(Running, Door, Stdio), CommandError> {
+        let Outset { facts, exits, .. } = outset;
+        let plan = Plan::build(&self.request(session.id().as_str(), &exits), &facts)?;
+        let descriptors = self.descriptors(session, serving)?;
+        sandbox::home::prepare(descriptors.home.as_fd(), &plan)?;
+        let mut stdio = Stdio::prepare()?;
+        let mut waiting = sandbox::linux::start(&plan, descriptors, &mut stdio)?;
+        let listeners = std::mem::take(&mut waiting.doors);
+        let agent = session.record().agent.as_str().into();
+        let door = exits.open(listeners, serving.gate().clone(), agent)?;
+        let command = self
+            .command
+            .iter()
+            .map(|word| word.clone().into_encoded_bytes())
+            .collect();
+        serving.note(Event::Started { command })?;
+        Ok((waiting.go()?, door, stdio))
+    }
+
+    fn descriptors(
+        &self,
+        session: &Session,
+        serving: &Serving,
+    ) -> Result<Descriptors, CommandError> {
+        let failed = |source| CommandError::io("opening what the sandbox shows", source);
+        let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let home = openat(session.directory(), "home", folder, Mode::empty())
+            .map_err(|errno| failed(errno.into()))?;
+        let real_tree = self
+            .project
+            .directory()
+            .try_clone_to_owned()
+            .map_err(failed)?;
+        let view = serving.view().map_err(failed)?;
+        Ok(Descriptors {
+            view,
+            real_tree,
+            home,
+            binary: sandbox::linux::own_binary()?,
+        })
+    }
+
+    fn request(&self, session: &str, exits: &Exits) -> Request {
+        Request {
+            session: session.to_owned(),
+            project: self.project.path().to_owned(),
+            directory: self.directory.clone(),
+            command: self.command.clone(),
+            read_only: self.config.read_only.clone(),
+            hidden: vec![self.home.path().to_owned()],
+            reachable: self.config.allow.clone(),
+            environment: exits.environment(),
+            doors: exits.ports(),
+        }
+    }
+
+    fn recorded_command(&self) -> Vec<Bytes> {
+        self.command.iter().cloned().map(Bytes::from).collect()
+    }
+}
+
+/// Moves into a mount namespace of our own, or finds that the set-uid helper has to do.
+fn enter() -> Result<MountMode, CommandError> {
+    if is_namespace_hollow() {
+        return Ok(MountMode::Fusermount);
+    }
+    match sandbox::namespace::enter() {
+        Ok(_) => Ok(MountMode::Namespace),
+        Err(SandboxError::NamespaceRefused { .. }) if fusermount().is_some() => {
+            Ok(MountMode::Fusermount)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether the system lets a user enter a namespace and then do nothing in it, as AppArmor does on
+/// Ubuntu. There is no way back from such a namespace, so it is tried in another process.
+fn is_namespace_hollow() -> bool {
+    let restricted = std::fs::read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");
+    let may_be = restricted.is_ok_and(|value| value.starts_with(b"1"));
+    may_be && !geteuid().is_root() && doctor::private_mount().result.is_err()
+}
+
+/// Stays with the command until it and everything it started has ended, then closes the session.
+fn attend(mut session: Session, lock: &Lock, underway: Underway) -> Result<Finished, CommandError> {
+    let began = session.record().created;
+    let Underway {
+        serving,
+        door,
+        running,
+        stdio,
+    } = underway;
+    let ended = stdio.relay(running);
+    // Closed before the end is noted, so that every connection is on record by then.
+    let _passed = door.close();
+    let status = ended
+        .as_ref()
+        .map_or(crate::error::OWN_FAILURE, |exit| exit.code);
+    serving.note(Event::Ended {
+        status: i32::from(status),
+    })?;
+    serving.stop()?;
+    session.update(lock, |record| {
+        record.state = State::Ended;
+        record.ended = Some(Moment::now());
+        record.status = Some(i32::from(status));
+    })?;
+    ended?;
+    Ok(Finished {
+        session,
+        status,
+        began,
+    })
+}

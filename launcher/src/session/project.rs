@@ -1,0 +1,317 @@
+//! Which directory is the project, and whether it may be one.
+
+use std::env;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, fstat, openat, statx};
+
+use super::Session;
+use super::home::{real_path, user_home};
+use super::mounts;
+
+/// The real project: a directory, open, with its path free of links.
+#[derive(Debug)]
+pub struct Project {
+    path: PathBuf,
+    directory: OwnedFd,
+    device: u64,
+    inode: u64,
+}
+
+/// Why a directory can not be a project.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProjectError {
+    /// The current directory was removed or can not be reached.
+    #[error("the current directory can not be found: {0}")]
+    NoCurrentDirectory(io::Error),
+    /// The directory can not be opened.
+    #[error("the project `{}` can not be opened: {source}", path.display())]
+    Unreachable {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another directory has taken the place of a session's project.
+    #[error("`{}` is not the directory that the session was made for", path.display())]
+    Replaced {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory holds what must stay hidden from an agent.
+    #[error("`{}` can not be a project: {why}", path.display())]
+    TooWide {
+        /// The directory.
+        path: PathBuf,
+        /// What it holds.
+        why: &'static str,
+    },
+    /// The directory lies in the session folder.
+    #[error("`{}` can not be a project: it lies in the session folder `{}`", path.display(), home.display())]
+    InSessions {
+        /// The directory.
+        path: PathBuf,
+        /// The session folder.
+        home: PathBuf,
+    },
+    /// The session folder lies in the project.
+    #[error("the session folder `{}` lies in the project `{}`, where the agent would see it", home.display(), path.display())]
+    HoldsSessions {
+        /// The directory.
+        path: PathBuf,
+        /// The session folder.
+        home: PathBuf,
+    },
+    /// The file system can not carry a project.
+    #[error("`{}` can not be a project: it is on `{kind}`, {why}", path.display())]
+    FileSystem {
+        /// The directory.
+        path: PathBuf,
+        /// The type of the file system.
+        kind: String,
+        /// Why that type is refused.
+        why: &'static str,
+    },
+}
+
+const NETWORK: &str =
+    "a network file system, on which changes by other machines can not be noticed";
+const PSEUDO: &str = "which shows the state of the kernel and holds no files";
+const OURS: &str = "which is the view of another session";
+
+/// File systems that can not carry a project, by the start of their type.
+const REFUSED: &[(&str, &str)] = &[
+    ("fuse.aegisfs", OURS),
+    ("nfs", NETWORK),
+    ("cifs", NETWORK),
+    ("smb", NETWORK),
+    ("9p", NETWORK),
+    ("afs", NETWORK),
+    ("ceph", NETWORK),
+    ("coda", NETWORK),
+    ("lustre", NETWORK),
+    ("ncpfs", NETWORK),
+    ("orangefs", NETWORK),
+    ("davfs", NETWORK),
+    ("fuse.sshfs", NETWORK),
+    ("fuse.rclone", NETWORK),
+    ("fuse.s3fs", NETWORK),
+    ("fuse.gcsfuse", NETWORK),
+    ("fuse.glusterfs", NETWORK),
+    ("fuse.ceph", NETWORK),
+    ("fuse.curlftpfs", NETWORK),
+    ("fuse.davfs", NETWORK),
+    ("proc", PSEUDO),
+    ("sysfs", PSEUDO),
+    ("cgroup", PSEUDO),
+    ("devpts", PSEUDO),
+    ("devtmpfs", PSEUDO),
+    ("debugfs", PSEUDO),
+    ("tracefs", PSEUDO),
+    ("securityfs", PSEUDO),
+    ("configfs", PSEUDO),
+    ("fusectl", PSEUDO),
+    ("bpf", PSEUDO),
+    ("pstore", PSEUDO),
+    ("efivarfs", PSEUDO),
+    ("mqueue", PSEUDO),
+    ("hugetlbfs", PSEUDO),
+    ("binfmt_misc", PSEUDO),
+    ("autofs", PSEUDO),
+    ("nsfs", PSEUDO),
+];
+
+impl Project {
+    /// The project that the current directory is in: the nearest directory upwards that has `.git`
+    /// and may be a project, else the current directory itself.
+    ///
+    /// # Errors
+    /// [`ProjectError`] when that directory can not be a project.
+    pub fn around(here: &Path) -> Result<Self, ProjectError> {
+        // A home directory that is a repository (of dotfiles) is not what a person means who works
+        // in a folder below it.
+        let root = here
+            .ancestors()
+            .filter(|path| too_wide(path).is_none())
+            .find(|path| path.join(".git").symlink_metadata().is_ok());
+        Self::at(root.unwrap_or(here))
+    }
+
+    /// The project at `path`.
+    ///
+    /// # Errors
+    /// [`ProjectError`] when it can not be a project.
+    pub fn at(path: &Path) -> Result<Self, ProjectError> {
+        let unreachable = |source| ProjectError::Unreachable {
+            path: path.to_owned(),
+            source,
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory =
+            openat(CWD, path, flags, Mode::empty()).map_err(|errno| unreachable(errno.into()))?;
+        let status = fstat(&directory).map_err(|errno| unreachable(errno.into()))?;
+        let path = real_path(directory.as_fd()).map_err(unreachable)?;
+        let project = Self {
+            path,
+            directory,
+            device: status.st_dev,
+            inode: status.st_ino,
+        };
+        project.check_width()?;
+        project.check_file_system()?;
+        Ok(project)
+    }
+
+    /// The project that `session` was made for, found to be the same directory still.
+    ///
+    /// # Errors
+    /// [`ProjectError::Replaced`] when another directory has taken its place.
+    pub fn of(session: &Session) -> Result<Self, ProjectError> {
+        let project = Self::at(session.project())?;
+        let record = session.record();
+        if project.path != session.project()
+            || project.identity() != (record.project_dev, record.project_ino)
+        {
+            return Err(ProjectError::Replaced {
+                path: session.project().to_owned(),
+            });
+        }
+        Ok(project)
+    }
+
+    /// The path, free of links.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory, open for reading.
+    #[must_use]
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// `st_dev` and `st_ino` of the directory.
+    #[must_use]
+    pub const fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+
+    /// Checks that neither the project nor the session folder `home` holds the other.
+    ///
+    /// # Errors
+    /// [`ProjectError::InSessions`] or [`ProjectError::HoldsSessions`].
+    pub fn check_apart(&self, home: &Path) -> Result<(), ProjectError> {
+        let (path, home) = (self.path.clone(), home.to_owned());
+        if path.starts_with(&home) {
+            return Err(ProjectError::InSessions { path, home });
+        }
+        if home.starts_with(&path) {
+            return Err(ProjectError::HoldsSessions { path, home });
+        }
+        Ok(())
+    }
+
+    fn check_width(&self) -> Result<(), ProjectError> {
+        let path = self.path.clone();
+        too_wide(&self.path).map_or(Ok(()), |why| Err(ProjectError::TooWide { path, why }))
+    }
+
+    fn check_file_system(&self) -> Result<(), ProjectError> {
+        let Some(kind) = self.file_system() else {
+            return Ok(());
+        };
+        let refused = REFUSED.iter().find(|(start, _)| kind.starts_with(start));
+        refused.map_or(Ok(()), |(_, why)| {
+            Err(ProjectError::FileSystem {
+                path: self.path.clone(),
+                kind: kind.clone(),
+                why,
+            })
+        })
+    }
+
+    /// The type of the file system; `None` where the mount is out of sight, as in a chroot.
+    fn file_system(&self) -> Option<String> {
+        let found = statx(
+            &self.directory,
+            c"",
+            AtFlags::EMPTY_PATH,
+            StatxFlags::MNT_ID,
+        )
+        .ok()?;
+        let mounts = mounts::all().ok()?;
+        mounts
+            .into_iter()
+            .find(|mount| mount.id == found.stx_mnt_id)
+            .map(|mount| mount.kind)
+    }
+}
+
+/// The current directory, free of links.
+///
+/// # Errors
+/// [`ProjectError::NoCurrentDirectory`] when it was removed.
+pub fn current_directory() -> Result<PathBuf, ProjectError> {
+    env::current_dir().map_err(ProjectError::NoCurrentDirectory)
+}
+
+/// Why `path` holds too much; `None` when it does not.
+fn too_wide(path: &Path) -> Option<&'static str> {
+    if path.parent().is_none() {
+        return Some("it is the whole file system");
+    }
+    let home = user_home()?;
+    let real = openat(CWD, &home, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .ok()
+        .and_then(|directory| real_path(directory.as_fd()).ok())
+        .unwrap_or(home);
+    if real == path {
+        return Some("it is your home directory, with your keys and settings");
+    }
+    real.starts_with(path)
+        .then_some("it holds your home directory, with your keys and settings")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_and_kernel_file_systems_are_no_projects() {
+        assert!(matches!(
+            Project::at(Path::new("/")),
+            Err(ProjectError::TooWide { .. })
+        ));
+        let refused = Project::at(Path::new("/proc/self/task")).unwrap_err();
+        assert!(
+            matches!(&refused, ProjectError::FileSystem { kind, .. } if kind == "proc"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn the_nearest_repository_is_the_project() {
+        let place = tempfile::tempdir().unwrap();
+        let inner = place.path().join("repository/source/deep");
+        std::fs::create_dir_all(&inner).unwrap();
+        assert_eq!(Project::around(&inner).unwrap().path(), inner);
+        std::fs::create_dir(place.path().join("repository/.git")).unwrap();
+        assert_eq!(
+            Project::around(&inner).unwrap().path(),
+            place.path().join("repository")
+        );
+    }
+
+    #[test]
+    fn project_and_session_folder_lie_apart() {
+        let place = tempfile::tempdir().unwrap();
+        let project = Project::at(place.path()).unwrap();
+        assert!(project.check_apart(&place.path().join("in")).is_err());
+        assert!(project.check_apart(place.path().parent().unwrap()).is_err());
+        assert!(project.check_apart(Path::new("/elsewhere")).is_ok());
+    }
+}

@@ -1,0 +1,237 @@
+//! A session while it lives: its journal, its gate and its tree, served to the kernel.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use aegis_policies::gate::GateError;
+use aegis_policies::journal::{Event, Journal, JournalError, VerdictId};
+use aegis_policies::{Gate, Labeler, Policy, Repository};
+use aegisfs::fuse::{self, Served};
+use aegisfs::guard::Guard;
+use aegisfs::overlay::{Overlay, OverlayError};
+use nix::mount::{MntFlags, umount2};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+use super::Session;
+use super::project::Project;
+use super::record::MountMode;
+
+/// How long the last requests of an unmounted tree may take. Nothing can reach it any more, so
+/// what is not answered by then is answered to nobody.
+const LAST_REQUESTS: Duration = Duration::from_secs(5);
+
+/// Why the tree of a session can not be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The journal can not be made or continued.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The policy can not be used.
+    #[error("the policy can not be used: {0}")]
+    Gate(#[from] GateError),
+    /// The tree can not be opened.
+    #[error("the project's view can not be opened: {0}")]
+    Overlay(#[from] OverlayError),
+    /// The device of FUSE can not be opened.
+    #[error("`/dev/fuse` can not be opened: {0}")]
+    Device(io::Error),
+    /// The tree can not be mounted.
+    #[error("the project's view can not be mounted on `{}`: {source}", mountpoint.display())]
+    Mount {
+        /// Where.
+        mountpoint: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Whether the session begins or goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// Its journal is yet to be made.
+    First,
+    /// Its journal is replayed.
+    Again,
+}
+
+/// What serving a session depends on.
+#[derive(Debug)]
+pub struct Setting<'a> {
+    /// The session.
+    pub session: &'a Session,
+    /// Its project.
+    pub project: &'a Project,
+    /// Whether it begins or goes on.
+    pub beginning: Beginning,
+    /// The user's own policies.
+    pub policy: Option<&'a str>,
+    /// Where the tree is mounted.
+    pub mountpoint: &'a Path,
+    /// How it is mounted.
+    pub mode: MountMode,
+}
+
+/// A session whose tree is mounted and answered for.
+#[derive(Debug)]
+pub struct Serving {
+    gate: Arc<Gate>,
+    served: Served,
+    mountpoint: PathBuf,
+    mode: MountMode,
+}
+
+impl Serving {
+    /// Opens the journal and the tree, mounts it and starts to answer.
+    ///
+    /// # Errors
+    /// [`ServeError`]; nothing is mounted then.
+    pub fn start(setting: &Setting<'_>) -> Result<Self, ServeError> {
+        check_device()?;
+        let journal = open_journal(setting)?;
+        let gate = Arc::new(open_gate(setting, journal)?);
+        let project = setting
+            .project
+            .directory()
+            .try_clone_to_owned()
+            .map_err(ServeError::Device)?;
+        let overlay = Overlay::open(project, setting.session.dir(), Arc::clone(&gate))?;
+        let agent = setting.session.record().agent.as_str().into();
+        let guard = Arc::new(Guard::new(overlay, Arc::clone(&gate), agent));
+        let served = mount(setting, guard).map_err(|source| ServeError::Mount {
+            mountpoint: setting.mountpoint.into(),
+            source,
+        })?;
+        Ok(Self {
+            gate,
+            served,
+            mountpoint: setting.mountpoint.into(),
+            mode: setting.mode,
+        })
+    }
+
+    /// The gate of the session.
+    #[must_use]
+    pub const fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
+    /// The root of the tree, as a handle.
+    ///
+    /// # Errors
+    /// When the tree is not mounted any more.
+    pub fn view(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(openat(CWD, &self.mountpoint, flags, Mode::empty())?)
+    }
+
+    /// Writes an event of the launcher's own to the journal.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    pub fn note(&self, event: Event) -> Result<(), JournalError> {
+        self.gate
+            .journal()
+            .append(0, VerdictId::default(), event)
+            .map(drop)
+    }
+
+    /// Unmounts the tree, and forces the journal to the disk.
+    ///
+    /// # Errors
+    /// When the tree can not be unmounted, or the journal not be synced.
+    pub fn stop(self) -> Result<(), ServeError> {
+        let Self {
+            gate,
+            served,
+            mountpoint,
+            mode,
+        } = self;
+        if mode == MountMode::Namespace {
+            let detached = umount2(
+                &mountpoint,
+                MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW,
+            );
+            detached.map_err(|errno| ServeError::Mount {
+                mountpoint: mountpoint.clone(),
+                source: errno.into(),
+            })?;
+        }
+        let (done, waiting) = mpsc::channel();
+        thread::spawn(move || done.send(served.unmount()));
+        if let Ok(Err(source)) = waiting.recv_timeout(LAST_REQUESTS) {
+            return Err(ServeError::Mount { mountpoint, source });
+        }
+        Ok(gate.journal().sync()?)
+    }
+
+    /// Waits until something else unmounts the tree, then forces the journal to the disk.
+    ///
+    /// # Errors
+    /// When the connection to the kernel broke, or the journal can not be synced.
+    pub fn wait(self) -> Result<(), ServeError> {
+        let Self {
+            gate,
+            served,
+            mountpoint,
+            ..
+        } = self;
+        served
+            .wait()
+            .map_err(|source| ServeError::Mount { mountpoint, source })?;
+        Ok(gate.journal().sync()?)
+    }
+}
+
+fn check_device() -> Result<(), ServeError> {
+    let opened = openat(
+        CWD,
+        "/dev/fuse",
+        OFlags::RDWR | OFlags::CLOEXEC,
+        Mode::empty(),
+    );
+    opened
+        .map(drop)
+        .map_err(|errno| ServeError::Device(errno.into()))
+}
+
+fn open_journal(setting: &Setting<'_>) -> Result<Arc<Journal>, JournalError> {
+    let directory = setting.session.dir().journal();
+    Ok(Arc::new(match setting.beginning {
+        Beginning::First => Journal::create(&directory)?,
+        Beginning::Again => Journal::resume(&directory)?,
+    }))
+}
+
+fn open_gate(setting: &Setting<'_>, journal: Arc<Journal>) -> Result<Gate, GateError> {
+    let policy = setting.policy.map_or_else(Policy::builtin, |own| {
+        Policy::with_user("policy.cedar", own)
+    })?;
+    let labeler = Labeler::embedded(repository(setting.project))?;
+    Ok(Gate::open(policy, labeler, journal))
+}
+
+fn repository(project: &Project) -> Repository {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(project.directory().as_fd(), ".git", flags, Mode::empty()) {
+        Ok(_) => Repository::Present,
+        Err(_) => Repository::Absent,
+    }
+}
+
+fn mount(setting: &Setting<'_>, guard: Arc<Guard>) -> io::Result<Served> {
+    let options = fuse::Options::default();
+    if setting.mode == MountMode::Namespace {
+        return fuse::serve(
+            fuse::mount_in_namespace(setting.mountpoint)?,
+            guard,
+            options,
+        );
+    }
+    fuse::mount(setting.mountpoint, guard, options)
+}

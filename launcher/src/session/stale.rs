@@ -1,0 +1,67 @@
+//! Mounts that a killed server left behind: found, and taken away.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nix::mount::{MntFlags, umount2};
+
+use super::find::Listing;
+use super::mounts::{self, Mount};
+
+/// Where the set-uid helper of FUSE is installed; `PATH` could name anybody's program.
+const HELPERS: &[&str] = &[
+    "/usr/bin/fusermount3",
+    "/bin/fusermount3",
+    "/usr/local/bin/fusermount3",
+    "/run/wrappers/bin/fusermount3",
+];
+
+/// Unmounts what sessions without a server have left mounted. What can not be unmounted now is tried
+/// again by the next command.
+pub(super) fn unmount_leftovers(listing: &Listing) {
+    let Ok(mounts) = mounts::all() else { return };
+    for mount in mounts.iter().filter(|mount| is_ours(mount)) {
+        let mut claims = listing
+            .sessions
+            .iter()
+            .filter(|one| one.record().mountpoint() == mount.at);
+        let left = claims.clone().next().is_some() && !claims.any(super::Session::is_live);
+        if left {
+            detach(&mount.at);
+        }
+    }
+}
+
+/// The set-uid helper of FUSE, when it is installed.
+#[must_use]
+pub fn fusermount() -> Option<&'static Path> {
+    HELPERS.iter().map(Path::new).find(|helper| {
+        helper
+            .metadata()
+            .is_ok_and(|status| status.permissions().mode() & 0o111 != 0)
+    })
+}
+
+fn is_ours(mount: &Mount) -> bool {
+    mount.kind == "fuse.aegisfs" || (mount.kind == "fuse" && mount.source == "aegisfs")
+}
+
+pub(super) fn detach(at: &Path) {
+    if umount2(at, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW).is_ok() {
+        return;
+    }
+    let Some(helper) = fusermount() else { return };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the set-uid helper is how a user unmounts"
+    )]
+    let mut command = Command::new(helper);
+    command.arg("-uz").arg("--").arg(at);
+    let _tried_again_later = command
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+}
