@@ -23,6 +23,9 @@ pub enum SandboxError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A table that is built into the program is not valid.
+    #[error("{0}")]
+    Table(String),
     /// The kernel, or a security module, refuses namespaces to this user.
     #[error("this system refuses user namespaces ({reason}): {source}")]
     NamespaceRefused {

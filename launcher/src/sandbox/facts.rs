@@ -1,15 +1,295 @@
 //! What the host looks like, gathered once so that the plan itself is pure.
 
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use aegis_policies::tables::{self, Mask, Toolchain};
+use nix::unistd::User;
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+
+use super::home::Identity;
+use super::mount::Kind;
+use super::program::{self, Program};
 use super::{Request, SandboxError};
 
 /// Everything about the host that a plan depends on.
 #[derive(Clone, Debug, Default)]
-pub struct HostFacts {}
+pub struct HostFacts {
+    /// Who runs the launcher.
+    pub user: Person,
+    /// The launcher's own variables.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The entries of `/`, sorted.
+    pub top_level: Vec<TopLevel>,
+    /// The places to hide that exist.
+    pub masks: Vec<Place>,
+    /// The toolchains of which at least one directory exists.
+    pub toolchains: Vec<Found>,
+    /// The paths of `--ro`.
+    pub read_only: Vec<Shown>,
+    /// The directories of `PATH` that exist, in order.
+    pub search: Vec<Shown>,
+    /// The command and, when it is a script, what interprets it. Empty when it was not found.
+    pub programs: Vec<Program>,
+    /// Who commits are by, from the user's own git configuration.
+    pub identity: Identity,
+}
+
+/// Who runs the launcher.
+#[derive(Clone, Debug, Default)]
+pub struct Person {
+    /// The user's number.
+    pub uid: u32,
+    /// The login name.
+    pub name: OsString,
+    /// The home directory as it is named (`$HOME`, or else the user database).
+    pub home: PathBuf,
+    /// The home directory, links resolved.
+    pub real_home: PathBuf,
+}
+
+/// One entry of the host's root directory.
+#[derive(Clone, Debug)]
+pub struct TopLevel {
+    /// The name without a slash.
+    pub name: OsString,
+    /// What it is.
+    pub entry: Entry,
+}
+
+/// What an entry of the root directory is.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// A directory or a regular file.
+    Plain(Kind),
+    /// A symbolic link with this target.
+    Link(PathBuf),
+}
+
+/// An existing place, links resolved.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// An existing path as it is named, and where it really is.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The name.
+    pub at: PathBuf,
+    /// Where that leads, links resolved.
+    pub real: PathBuf,
+    /// What is there.
+    pub kind: Kind,
+}
+
+/// A toolchain that the host has.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Those of its directories that exist.
+    pub directories: Vec<Shown>,
+    /// What belongs on `PATH`.
+    pub search: Vec<PathBuf>,
+    /// Its variables.
+    pub environment: Vec<(OsString, OsString)>,
+}
 
 /// Looks at the host: its top level, the masked and re-exposed places that exist, the command.
 ///
 /// # Errors
-/// [`SandboxError::CommandNotFound`] when `argv[0]` is on no `PATH` directory.
-pub fn gather(_request: &Request) -> Result<HostFacts, SandboxError> {
-    Ok(HostFacts {})
+/// [`SandboxError`] when the root directory cannot be listed or a path of `--ro` does not exist.
+pub fn gather(request: &Request) -> Result<HostFacts, SandboxError> {
+    let environment: Vec<_> = env::vars_os().collect();
+    let user = person();
+    let search = search_path(&environment);
+    let table = |error: tables::TableError| SandboxError::Table(error.to_string());
+    Ok(HostFacts {
+        top_level: top_level()?,
+        masks: tables::masks()
+            .map_err(table)?
+            .iter()
+            .flat_map(existing_masks)
+            .collect(),
+        toolchains: tables::toolchains()
+            .map_err(table)?
+            .iter()
+            .filter(|toolchain| is_wanted(toolchain, request))
+            .filter_map(|toolchain| find_toolchain(toolchain, &user.home))
+            .collect(),
+        read_only: request
+            .read_only
+            .iter()
+            .map(|path| read_only(&request.directory.join(path)))
+            .collect::<Result<_, _>>()?,
+        programs: program::find(&request.command, &request.directory, &search),
+        identity: Identity::of_the_user(),
+        search,
+        user,
+        environment,
+    })
+}
+
+fn person() -> Person {
+    let uid = rustix::process::getuid();
+    // The user database may know nothing of a number (containers); the environment names it then.
+    let entry = User::from_uid(nix::unistd::Uid::from_raw(uid.as_raw()))
+        .ok()
+        .flatten();
+    let name = entry
+        .as_ref()
+        .map(|user| OsString::from(&user.name))
+        .or_else(|| env::var_os("USER"))
+        .unwrap_or_else(|| "user".into());
+    let home = env::var_os("HOME")
+        .map(PathBuf::from)
+        .or_else(|| entry.map(|user| user.dir))
+        .filter(|home| home.is_absolute() && home.parent().is_some())
+        .unwrap_or_else(|| Path::new("/home").join(&name));
+    let real_home = resolve(&home).unwrap_or_else(|| home.clone());
+    Person {
+        uid: uid.as_raw(),
+        name,
+        home,
+        real_home,
+    }
+}
+
+fn top_level() -> Result<Vec<TopLevel>, SandboxError> {
+    let listing = fs::read_dir("/").map_err(SandboxError::system("listing `/`"))?;
+    let mut entries: Vec<TopLevel> = listing.flatten().filter_map(top_level_entry).collect();
+    entries.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(entries)
+}
+
+fn top_level_entry(entry: fs::DirEntry) -> Option<TopLevel> {
+    let kind = entry.file_type().ok()?;
+    // Sockets, pipes and devices in the root directory are nothing a command needs.
+    let entry_kind = if kind.is_symlink() {
+        Entry::Link(fs::read_link(entry.path()).ok()?)
+    } else if kind.is_dir() {
+        Entry::Plain(Kind::Directory)
+    } else if kind.is_file() {
+        Entry::Plain(Kind::File)
+    } else {
+        return None;
+    };
+    Some(TopLevel {
+        name: entry.file_name(),
+        entry: entry_kind,
+    })
+}
+
+/// The host says whether it is a file or a directory: only the same can be mounted over it.
+fn existing_masks(mask: &Mask) -> Vec<Place> {
+    let (directory, name) = mask.split();
+    let paths: Vec<PathBuf> = if mask.is_pattern() {
+        let listing = fs::read_dir(directory).into_iter().flatten().flatten();
+        listing
+            .filter(|entry| mask.covers(entry.file_name().as_bytes()))
+            .map(|entry| entry.path())
+            .collect()
+    } else {
+        vec![Path::new(directory).join(name)]
+    };
+    paths
+        .iter()
+        .filter_map(|path| shown(path))
+        .map(|shown| Place {
+            path: shown.real,
+            kind: shown.kind,
+        })
+        .collect()
+}
+
+fn is_wanted(toolchain: &Toolchain, request: &Request) -> bool {
+    !toolchain
+        .unless_reachable
+        .iter()
+        .any(|host| request.reachable.contains(host))
+}
+
+fn find_toolchain(toolchain: &Toolchain, home: &Path) -> Option<Found> {
+    let expand = |text: &String| expand_home(text, home);
+    let first = toolchain.directories.first().map(expand)?;
+    let directories: Vec<Shown> = toolchain
+        .directories
+        .iter()
+        .map(expand)
+        .filter_map(|path| shown(&path))
+        .collect();
+    let first_exists = directories.first().is_some_and(|shown| shown.at == first);
+    let variables = toolchain.environment.iter().filter(|_| first_exists);
+    (!directories.is_empty()).then(|| Found {
+        search: toolchain
+            .search
+            .iter()
+            .map(expand)
+            .filter(|path| path.is_dir())
+            .collect(),
+        environment: variables
+            .map(|(name, value)| (name.into(), expand_home(value, home).into()))
+            .collect(),
+        directories,
+    })
+}
+
+fn expand_home(text: &str, home: &Path) -> PathBuf {
+    match text.strip_prefix("~/") {
+        Some(rest) => home.join(rest),
+        None => PathBuf::from(text),
+    }
+}
+
+fn read_only(path: &Path) -> Result<Shown, SandboxError> {
+    shown(path).ok_or_else(|| SandboxError::Path {
+        path: path.to_owned(),
+        reason: "there is no such file or directory",
+    })
+}
+
+fn search_path(environment: &[(OsString, OsString)]) -> Vec<Shown> {
+    let path = environment
+        .iter()
+        .find(|(name, _)| name == "PATH")
+        .map(|(_, value)| value);
+    let path = path.map_or(
+        OsStr::new("/usr/local/bin:/usr/bin:/bin"),
+        OsString::as_os_str,
+    );
+    // A relative entry means another place in every directory, so it is no place at all.
+    env::split_paths(path)
+        .filter(|entry| entry.is_absolute())
+        .filter_map(|entry| shown(&entry))
+        .filter(|shown| shown.kind == Kind::Directory)
+        .collect()
+}
+
+/// Looks up a path; `None` when nothing is there, or neither a file nor a directory.
+pub(super) fn shown(path: &Path) -> Option<Shown> {
+    let real = resolve(path)?;
+    let status = rustix::fs::stat(&real).ok()?;
+    let kind = match FileType::from_raw_mode(status.st_mode) {
+        FileType::Directory => Kind::Directory,
+        FileType::RegularFile => Kind::File,
+        _ => return None,
+    };
+    Some(Shown {
+        at: path.to_owned(),
+        real,
+        kind,
+    })
+}
+
+/// The path with every link followed; asked of the kernel, which walks it once.
+pub(super) fn resolve(path: &Path) -> Option<PathBuf> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let descriptor = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
+    fs::read_link(format!("/proc/self/fd/{}", descriptor.as_raw_fd())).ok()
 }

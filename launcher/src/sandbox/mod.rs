@@ -4,15 +4,29 @@
 //! the file system, and the carrier ([`linux`]) carries the plan out with bubblewrap. Inside, the
 //! [`stage`] opens the doors, drops what is left of the host and becomes the command.
 
+pub mod bwrap;
+mod channel;
+mod door;
 pub mod error;
 pub mod facts;
 pub mod home;
+mod layers;
 pub mod linux;
+mod message;
+pub mod mount;
 pub mod namespace;
 pub mod plan;
+mod program;
+mod restrict;
+mod seccomp;
 pub mod stage;
+mod syscalls;
+mod variables;
 
+pub use bwrap::Bubblewrap;
+pub use door::Door;
 pub use error::SandboxError;
 pub use facts::HostFacts;
-pub use linux::{Descriptors, Door, Enforced, Exit, Running, Waiting};
+pub use linux::{Descriptors, Enforced, Exit, Running, Waiting};
+pub(crate) use message::Stream;
 pub use plan::{Plan, Request};

@@ -1,0 +1,106 @@
+//! Landlock and resource limits: what holds on top of the mounts.
+
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
+    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError,
+    RulesetStatus, Scope,
+};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::linux::Enforced;
+
+/// The newest ABI whose rights are planned for; an older kernel enforces what it knows.
+const PLANNED: ABI = ABI::V9;
+/// The scopes came with this ABI.
+const SCOPES_SINCE: i32 = 6;
+/// Enough for a parallel build; a fork bomb ends here and not at the host's limit.
+const MOST_PROCESSES: u64 = 8192;
+/// Enough for watchers and databases (fs.nr_open is 1,048,576 by default).
+const MOST_DESCRIPTORS: u64 = 524_288;
+
+/// Allows writing below `writable` and to devices, reading and executing everywhere.
+pub(super) fn landlock(writable: &[PathBuf]) -> Result<Enforced, RulesetError> {
+    let everything = AccessFs::from_all(PLANNED);
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(everything)?
+        .scope(Scope::AbstractUnixSocket | Scope::Signal)?
+        .create()?;
+    rules = allow(rules, Path::new("/"), AccessFs::from_read(PLANNED))?;
+    rules = allow(rules, Path::new("/dev"), devices())?;
+    for place in writable {
+        rules = allow(rules, place, everything)?;
+    }
+    // Threads are named through /proc/self/task/TID/comm (pthread_setname_np(3)).
+    if !rustix::process::getuid().is_root() {
+        rules = allow(
+            rules,
+            Path::new("/proc"),
+            AccessFs::from_read(PLANNED) | AccessFs::WriteFile,
+        )?;
+    }
+    Ok(enforced(&rules.restrict_self()?))
+}
+
+fn allow(
+    rules: RulesetCreated,
+    place: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    let Ok(descriptor) = PathFd::new(place) else {
+        // Nothing is allowed at a place that is not there.
+        return Ok(rules);
+    };
+    rules.add_rule(PathBeneath::new(descriptor, access))
+}
+
+/// Devices are written and controlled; nothing is made beside them.
+fn devices() -> BitFlags<AccessFs> {
+    AccessFs::from_read(PLANNED) | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev
+}
+
+fn enforced(status: &RestrictionStatus) -> Enforced {
+    let landlock = match status.landlock {
+        LandlockStatus::Available { effective_abi, .. } => effective_abi as i32,
+        _ => 0,
+    };
+    let mut missing = Vec::new();
+    if status.ruleset == RulesetStatus::NotEnforced {
+        missing
+            .push("this kernel has no Landlock: the mounts alone keep files read-only".to_owned());
+    } else if landlock < SCOPES_SINCE {
+        missing.push(format!(
+            "Landlock is at version {landlock}: abstract sockets are kept apart by the network \
+             namespace alone"
+        ));
+    }
+    Enforced { landlock, missing }
+}
+
+/// No core dumps (they would hold what the command read), and an end to fork bombs.
+pub(super) fn limits() -> rustix::io::Result<()> {
+    setrlimit(
+        Resource::Core,
+        Rlimit {
+            current: Some(0),
+            maximum: Some(0),
+        },
+    )?;
+    lower(Resource::Nproc, MOST_PROCESSES)?;
+    lower(Resource::Nofile, MOST_DESCRIPTORS)
+}
+
+fn lower(resource: Resource, most: u64) -> rustix::io::Result<()> {
+    let now = getrlimit(resource);
+    // `None` is "no limit".
+    let bound = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
+    setrlimit(
+        resource,
+        Rlimit {
+            current: bound(now.current),
+            maximum: bound(now.maximum),
+        },
+    )
+}

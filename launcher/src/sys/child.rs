@@ -1,0 +1,66 @@
+//! What happens between fork and exec of bubblewrap.
+
+use std::io;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::ForkResult;
+use rustix::io::FdFlags;
+use rustix::process::{Pid, Signal};
+
+use super::descriptor;
+
+/// Makes `command` start with the standard streams and `inherited` as its only descriptors, in a
+/// session of its own, without ambient capabilities, and die with the launcher.
+///
+/// The caller keeps the descriptors of `inherited` open until the command has been spawned.
+pub(crate) fn isolate(command: &mut Command, inherited: Vec<RawFd>) {
+    let launcher = rustix::process::getpid();
+    // SAFETY: the closure runs in the forked child and makes system calls only; it neither
+    // allocates nor takes a lock that another thread of the parent could hold.
+    unsafe { command.pre_exec(move || before_exec(launcher, &inherited)) };
+}
+
+fn before_exec(launcher: Pid, inherited: &[RawFd]) -> io::Result<()> {
+    // The kernel sends the signal when the parent dies from now on; the second look covers a
+    // parent that died before.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    if rustix::process::getppid() != Some(launcher) {
+        return Err(io::ErrorKind::NotConnected.into());
+    }
+    // Ctrl-C at the user's terminal reaches the launcher alone, which decides what it means.
+    rustix::process::setsid()?;
+    // Bubblewrap refuses to run with ambient capabilities, and the command must not get any.
+    rustix::thread::clear_ambient_capability_set()?;
+    descriptor::close_on_exec_from(3)?;
+    for number in inherited {
+        // SAFETY: the parent holds these descriptors open over fork, so the numbers are open here.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(*number) };
+        rustix::io::fcntl_setfd(descriptor, FdFlags::empty())?;
+    }
+    Ok(())
+}
+
+/// Runs `work` in a forked copy of this process and says how it went; nothing else remains of it.
+///
+/// # Errors
+/// What `work` answered, or that the process could not be made.
+pub(crate) fn rehearse(work: fn() -> io::Result<()>) -> io::Result<()> {
+    // SAFETY: the caller has one thread, so no lock is held by a thread that the copy lacks.
+    match unsafe { nix::unistd::fork() }? {
+        ForkResult::Child => {
+            let code = work()
+                .err()
+                .map_or(0, |error| error.raw_os_error().unwrap_or(libc::EPERM));
+            // SAFETY: ends the copy at once, without running what the original registered.
+            unsafe { libc::_exit(code) }
+        }
+        ForkResult::Parent { child } => match waitpid(child, None)? {
+            WaitStatus::Exited(_, 0) => Ok(()),
+            WaitStatus::Exited(_, code) => Err(io::Error::from_raw_os_error(code)),
+            _ => Err(io::ErrorKind::PermissionDenied.into()),
+        },
+    }
+}
