@@ -1,11 +1,24 @@
 //! Serves a [`Guard`] to the kernel: a thin translation of the FUSE protocol, no decision, no state.
 
+mod adapter;
+mod convert;
+
+use std::ffi::CString;
+use std::fmt::Write;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::mount::MountFlags;
+use rustix::process::{getegid, geteuid};
+
 use crate::guard::Guard;
+use adapter::Adapter;
+
+const NAME: &str = "aegisfs";
 
 /// How the tree is served.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +37,7 @@ impl Default for Options {
 /// A tree that is being served; it stays so until it is unmounted.
 #[derive(Debug)]
 pub struct Served {
-    mountpoint: Option<PathBuf>,
+    session: BackgroundSession,
 }
 
 impl Served {
@@ -33,7 +46,7 @@ impl Served {
     /// # Errors
     /// The last error of the connection to the kernel.
     pub fn wait(self) -> io::Result<()> {
-        Ok(())
+        self.session.join()
     }
 
     /// Unmounts the tree and waits for its threads. After [`serve`], the caller unmounts (or ends
@@ -42,8 +55,7 @@ impl Served {
     /// # Errors
     /// The error of umount2(2), or the last error of the connection.
     pub fn unmount(self) -> io::Result<()> {
-        let _ = self.mountpoint;
-        Ok(())
+        self.session.umount_and_join()
     }
 }
 
@@ -52,22 +64,57 @@ impl Served {
 ///
 /// # Errors
 /// What open(2) of `/dev/fuse` or mount(2) said.
-pub fn mount_in_namespace(_mountpoint: &Path) -> io::Result<OwnedFd> {
-    Err(io::ErrorKind::Unsupported.into())
+pub fn mount_in_namespace(mountpoint: &Path) -> io::Result<OwnedFd> {
+    let connection = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let mut options = String::from("rootmode=40000,default_permissions,allow_other");
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    write!(options, ",fd={},user_id={user},group_id={group}", connection.as_raw_fd())
+        .map_err(io::Error::other)?;
+    let options = CString::new(options)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount(NAME, mountpoint, c"fuse.aegisfs", flags, Some(options.as_c_str()))?;
+    Ok(connection)
 }
 
 /// Serves `guard` on a connection that is already mounted; returns once the kernel has agreed.
 ///
 /// # Errors
 /// When the handshake with the kernel fails.
-pub fn serve(_connection: OwnedFd, _guard: Arc<Guard>, _options: Options) -> io::Result<Served> {
-    Err(io::ErrorKind::Unsupported.into())
+pub fn serve(connection: OwnedFd, guard: Arc<Guard>, options: Options) -> io::Result<Served> {
+    let config = config(options, SessionACL::All);
+    let session = Session::from_fd(Adapter::new(guard), connection, SessionACL::All, config)?;
+    Ok(Served { session: session.spawn()? })
 }
 
 /// Mounts `guard` on `mountpoint`, through fusermount3 where the caller may not mount itself.
 ///
 /// # Errors
-/// When the mount is refused or the handshake fails.
-pub fn mount(_mountpoint: &Path, _guard: Arc<Guard>, _options: Options) -> io::Result<Served> {
-    Err(io::ErrorKind::Unsupported.into())
+/// `InvalidInput` when the mount point lies inside the project, where the tree would hold itself;
+/// else when the mount is refused or the handshake fails.
+pub fn mount(mountpoint: &Path, guard: Arc<Guard>, options: Options) -> io::Result<Served> {
+    if guard.overlay().holds(mountpoint).map_err(|error| io::Error::from(error.errno()))? {
+        let reason = "the mount point lies inside the project";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    // An ordinary user may not open a mount to others (user_allow_other in fuse.conf(5)).
+    let audience = if geteuid().is_root() { SessionACL::All } else { SessionACL::Owner };
+    let config = config(options, audience);
+    let session = Session::new(Adapter::new(guard), mountpoint, &config)?;
+    Ok(Served { session: session.spawn()? })
+}
+
+/// The kernel checks permissions (`default_permissions`): only it can refuse a walk through cached
+/// names, and only it knows all groups of a caller.
+fn config(options: Options, audience: SessionACL) -> Config {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(NAME.to_owned()),
+        MountOption::Subtype(NAME.to_owned()),
+        MountOption::DefaultPermissions,
+        MountOption::NoSuid,
+        MountOption::NoDev,
+    ];
+    config.acl = audience;
+    config.n_threads = Some(options.threads.max(1));
+    config
 }

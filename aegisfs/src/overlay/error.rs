@@ -1,5 +1,6 @@
 //! Why an operation on the tree failed, and the number that the kernel gets for it.
 
+use aegis_policies::Refusal;
 use aegis_policies::journal::JournalError;
 use rustix::io::Errno;
 
@@ -13,6 +14,9 @@ pub enum OverlayError {
     /// The name leads elsewhere than when the permit was given; the caller judges again.
     #[error("the name moved while the permit was asked for")]
     Moved,
+    /// Policy forbids it, or leaves it to a person.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The host kept changing the file while its content was taken.
     #[error("the host keeps changing the file")]
     Busy,
@@ -27,6 +31,9 @@ pub enum OverlayError {
         /// What does not fit.
         reason: &'static str,
     },
+    /// An operation does not fit the tree; a fault of ours.
+    #[error("the operation does not fit the tree: {0}")]
+    Misfit(&'static str),
     /// The record could not be written, so the change did not happen.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -42,11 +49,15 @@ impl OverlayError {
         match self {
             Self::Stale => Errno::STALE,
             Self::Moved => Errno::AGAIN,
+            Self::Refused(_) => Errno::ACCESS,
             Self::Busy => Errno::BUSY,
             Self::Journal(JournalError::Io { source, .. }) => {
                 Errno::from_io_error(source).unwrap_or(Errno::IO)
             }
-            Self::SessionInsideProject | Self::Replay { .. } | Self::Journal(_) => Errno::IO,
+            Self::SessionInsideProject
+            | Self::Replay { .. }
+            | Self::Misfit(_)
+            | Self::Journal(_) => Errno::IO,
             Self::Os(errno) => *errno,
         }
     }

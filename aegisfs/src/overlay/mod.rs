@@ -1,20 +1,74 @@
 //! The lazy copy-on-write tree.
+//!
+//! [`Shadow`](shadow::Shadow) is the pure state, [`Overlay`] the live tree: the state over the
+//! host's directory, with the nodes and handles that the kernel holds. A change is checked, written
+//! to the journal, and only then made; everything that changes something takes a [`Permit`], and
+//! acts on the very path that the permit names.
+//!
+//! Locks, in the order in which they are taken: a node's backing, the shadow, the node table.
 
+mod attr;
 pub mod changes;
+mod content;
+mod copyup;
+mod create;
 mod error;
+mod handles;
+mod inode;
+mod io;
+mod lookup;
+mod lower;
+mod meta;
+mod readdir;
+mod remove;
+mod rename;
+mod shadow;
+mod xattr;
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use aegis_policies::Gate;
+use aegis_policies::journal::{self, Event, NodeId, ShadowOp};
+use aegis_policies::{Gate, Permit, RelPath, Scope};
+use dashmap::DashMap;
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, open, openat, statat};
 
+pub use attr::Attr;
+pub use create::New;
 pub use error::OverlayError;
+pub use handles::{Access, HandleId, Opened};
+pub use io::Durable;
+pub use lookup::{Entry, Lookup, Names};
+pub use meta::{SetAttr, SetTime};
+pub use readdir::DirEntry;
+pub use rename::RenameMode;
+pub use xattr::XattrMode;
 
 use crate::layout::SessionDir;
+use content::ContentStore;
+use handles::Handle;
+use inode::InodeTable;
+use lower::LowerRoot;
+use readdir::Listing;
+use shadow::{Shadow, FIRST_MADE};
+
+type Result<T> = std::result::Result<T, OverlayError>;
 
 /// The project as one session sees it: the host's tree with what the session changed over it.
 #[derive(Debug)]
-pub struct Overlay {}
+pub struct Overlay {
+    lower: LowerRoot,
+    content: ContentStore,
+    gate: Arc<Gate>,
+    shadow: RwLock<Shadow>,
+    inodes: InodeTable,
+    handles: DashMap<u64, Arc<Handle>>,
+    listings: DashMap<u64, Arc<Listing>>,
+    next_handle: AtomicU64,
+}
 
 impl Overlay {
     /// Opens the tree of a session over the project at `project`, replaying its journal.
@@ -22,11 +76,117 @@ impl Overlay {
     /// # Errors
     /// [`OverlayError`] when the session's folders or its journal can not be read, or when the
     /// session lies inside the project.
-    pub fn open(
-        _project: OwnedFd,
-        _session: &SessionDir,
-        _gate: Arc<Gate>,
-    ) -> Result<Self, OverlayError> {
-        Err(OverlayError::Stale)
+    pub fn open(project: OwnedFd, session: &SessionDir, gate: Arc<Gate>) -> Result<Self> {
+        let lower = LowerRoot::new(project)?;
+        refuse_inside(session.root(), &lower)?;
+        let shadow = Shadow::replay(journal::read(&session.journal())?)?;
+        let content = ContentStore::open(session)?;
+        content.collect(|id| shadow.node(id).is_some_and(|node| node.upper))?;
+        Ok(Self {
+            lower,
+            content,
+            gate,
+            shadow: RwLock::new(shadow),
+            inodes: InodeTable::new(),
+            handles: DashMap::new(),
+            listings: DashMap::new(),
+            next_handle: AtomicU64::new(1),
+        })
+    }
+
+    /// The number of the project's directory.
+    #[must_use]
+    pub const fn root(&self) -> NodeId {
+        let ino = self.lower.inode();
+        // Numbers with the high bit, and 0 and 1, mean something else.
+        if ino > 1 && ino < FIRST_MADE { NodeId(ino) } else { NodeId(FIRST_MADE) }
+    }
+
+    /// Space and inodes of the project's file system.
+    ///
+    /// # Errors
+    /// What the host's file system said.
+    pub fn statvfs(&self) -> Result<rustix::fs::StatVfs> {
+        Ok(self.lower.statvfs()?)
+    }
+
+    /// Whether `mountpoint` lies inside the project, where a mount of this tree would hold itself.
+    ///
+    /// # Errors
+    /// When the directories above `mountpoint` can not be read.
+    pub fn holds(&self, mountpoint: &Path) -> Result<bool> {
+        match refuse_inside(mountpoint, &self.lower) {
+            Err(OverlayError::SessionInsideProject) => Ok(true),
+            Err(error) => Err(error),
+            Ok(()) => Ok(false),
+        }
+    }
+
+    // A thread that panicked left the state whole: changes to it can not fail half way.
+    fn read(&self) -> RwLockReadGuard<'_, Shadow> {
+        self.shadow.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Shadow> {
+        self.shadow.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes an operation to the journal, then makes it. Nothing has changed when this fails.
+    fn record(&self, shadow: &mut Shadow, permit: &Permit, operation: ShadowOp) -> Result<()> {
+        let prepared = shadow.prepare(operation).map_err(|misfit| OverlayError::Misfit(misfit.0))?;
+        self.gate.record(permit, Event::Shadow(prepared.operation().clone()))?;
+        if let Some(orphan) = shadow.commit(prepared, now()) {
+            self.collect(shadow, orphan);
+        }
+        Ok(())
+    }
+
+    /// Drops a node that has no name once the kernel holds it no longer, and its content.
+    fn collect(&self, shadow: &mut Shadow, id: NodeId) {
+        if self.inodes.find(id).is_none() && shadow.drop_orphan(id) {
+            self.content.remove(id);
+        }
+    }
+
+    /// The kernel dropped `count` references to a node.
+    pub fn forget(&self, id: NodeId, count: u64) {
+        if id != self.root() && self.inodes.forget(id, count) {
+            let orphan = self.read().node(id).is_some_and(shadow::Node::is_orphan);
+            if orphan {
+                self.collect(&mut self.write(), id);
+            }
+        }
+    }
+}
+
+/// Checks that a permit is for this path: the judgement was about a name, and the act must be too.
+fn covers(permit: &Permit, path: &RelPath) -> Result<()> {
+    match &permit.effect().scope {
+        Scope::Shadow { path: judged, .. } if judged == path => Ok(()),
+        _ => Err(OverlayError::Moved),
+    }
+}
+
+/// Nanoseconds since the Unix epoch.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A tree that held its own session, or its own mount, would answer itself for ever.
+fn refuse_inside(directory: &Path, project: &LowerRoot) -> Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut at = open(directory, flags, Mode::empty())?;
+    let mut here = fstat(&at)?;
+    loop {
+        if (here.st_dev, here.st_ino) == (project.device(), project.inode()) {
+            return Err(OverlayError::SessionInsideProject);
+        }
+        let above = statat(&at, "..", AtFlags::empty())?;
+        if (above.st_dev, above.st_ino) == (here.st_dev, here.st_ino) {
+            return Ok(());
+        }
+        at = openat(&at, "..", flags, Mode::empty())?;
+        here = above;
     }
 }

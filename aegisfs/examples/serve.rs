@@ -1,0 +1,33 @@
+//! Serves one project: `serve PROJECT SESSION MOUNTPOINT`. For tests and measurements; people use
+//! `aegis-os mount`.
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+
+use aegis_policies::{Gate, Journal};
+use aegisfs::fuse::{Options, mount};
+use aegisfs::guard::Guard;
+use aegisfs::layout::SessionDir;
+use aegisfs::overlay::Overlay;
+use rustix::fs::{Mode, OFlags, open};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let [project, session, mountpoint] = arguments.as_slice() else {
+        return Err("usage: serve PROJECT SESSION MOUNTPOINT".into());
+    };
+    let session = SessionDir::new(session.into());
+    std::fs::create_dir_all(session.journal())?;
+    let journal = match std::fs::read_dir(session.journal())?.next() {
+        Some(_) => Journal::resume(&session.journal())?,
+        None => Journal::create(&session.journal())?,
+    };
+    let gate = Arc::new(Gate::with_defaults(Arc::new(journal), None)?);
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let project = open(Path::new(project), flags, Mode::empty())?;
+    let overlay = Overlay::open(project, &session, Arc::clone(&gate))?;
+    let guard = Arc::new(Guard::new(overlay, gate, "serve".into()));
+    mount(Path::new(mountpoint), guard, Options::default())?.wait()?;
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! The session's own files: one flat file per node with content of its own, and what the host had
+//! before. Nothing here has a name that the agent chose.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aegis_policies::journal::NodeId;
+use rustix::fs::{
+    AtFlags, Dir, Mode, OFlags, fstat, mkdirat, open, openat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::attr::Stat;
+use crate::layout::SessionDir;
+
+/// Content up to this many bytes is kept as the base of a merge.
+pub(crate) const LARGEST_BASE: u64 = 4 << 20;
+/// Only the owner may look: the modes that the agent sees are in the shadow.
+const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// The `content` and `base` folders of a session.
+#[derive(Debug)]
+pub(crate) struct ContentStore {
+    content: OwnedFd,
+    base: OwnedFd,
+    parts: AtomicU64,
+}
+
+impl ContentStore {
+    /// Opens the folders, making them when this is a new session.
+    pub(crate) fn open(session: &SessionDir) -> Result<Self, Errno> {
+        let root = open(session.root(), DIRECTORY, Mode::empty())?;
+        Ok(Self {
+            content: folder(&root, "content")?,
+            base: folder(&root, "base")?,
+            parts: AtomicU64::new(0),
+        })
+    }
+
+    /// A new, empty file for a node. One left by a crash between file and record is replaced.
+    pub(crate) fn create(&self, id: NodeId) -> Result<File, Errno> {
+        self.create_named(&file_name(id))
+    }
+
+    /// The content of a node, for reading and writing.
+    pub(crate) fn file(&self, id: NodeId) -> Result<File, Errno> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(openat(&self.content, file_name(id), flags, Mode::empty())?.into())
+    }
+
+    /// Attributes of a node's content.
+    pub(crate) fn stat(&self, id: NodeId) -> Result<Stat, Errno> {
+        Ok(statat(&self.content, file_name(id), AtFlags::SYMLINK_NOFOLLOW)?.into())
+    }
+
+    /// A file that becomes a node's content with [`ContentStore::publish`].
+    pub(crate) fn prepare(&self, id: NodeId) -> Result<File, Errno> {
+        self.create_named(&part_name(id))
+    }
+
+    /// Makes the prepared file the content of its node.
+    pub(crate) fn publish(&self, id: NodeId) -> Result<(), Errno> {
+        renameat(&self.content, part_name(id), &self.content, file_name(id))
+    }
+
+    /// Removes a prepared file.
+    pub(crate) fn abandon(&self, id: NodeId) {
+        // What stays behind is collected at the next start.
+        let _ = unlinkat(&self.content, part_name(id), AtFlags::empty());
+    }
+
+    /// Removes the content of a node that is gone.
+    pub(crate) fn remove(&self, id: NodeId) {
+        // What stays behind is collected at the next start.
+        let _ = unlinkat(&self.content, file_name(id), AtFlags::empty());
+    }
+
+    /// Removes every file that belongs to no node for which `keep` holds.
+    pub(crate) fn collect(&self, keep: impl Fn(NodeId) -> bool) -> Result<(), Errno> {
+        for entry in Dir::read_from(&self.content)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." || node_of(name).is_some_and(&keep) {
+                continue;
+            }
+            unlinkat(&self.content, name, AtFlags::empty())?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what the host had, under its hash in hexadecimal.
+    pub(crate) fn keep_base(&self, hash: &[u8; 32], bytes: &[u8]) -> Result<(), Errno> {
+        let name: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        if statat(&self.base, &name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            return Ok(());
+        }
+        // Two threads may keep the same content at once; each writes a file of its own.
+        let part = format!("{name}.{}", self.parts.fetch_add(1, Ordering::Relaxed));
+        let _ = unlinkat(&self.base, &part, AtFlags::empty());
+        let written = create_in(&self.base, &part).and_then(|mut file| {
+            file.write_all(bytes).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        });
+        let kept = written.and_then(|()| renameat(&self.base, &part, &self.base, &name));
+        if kept.is_err() {
+            let _ = unlinkat(&self.base, &part, AtFlags::empty());
+        }
+        kept
+    }
+
+    fn create_named(&self, name: &str) -> Result<File, Errno> {
+        match create_in(&self.content, name) {
+            Err(Errno::EXIST) => {
+                unlinkat(&self.content, name, AtFlags::empty())?;
+                create_in(&self.content, name)
+            }
+            made => made,
+        }
+    }
+}
+
+/// The name of a node's content file.
+pub(crate) fn file_name(id: NodeId) -> String {
+    format!("{:x}", id.0)
+}
+
+fn part_name(id: NodeId) -> String {
+    format!("{:x}.part", id.0)
+}
+
+fn node_of(name: &[u8]) -> Option<NodeId> {
+    let text = std::str::from_utf8(name).ok()?;
+    let id = NodeId(u64::from_str_radix(text, 16).ok()?);
+    (file_name(id) == text).then_some(id)
+}
+
+fn create_in(folder: &OwnedFd, name: &str) -> Result<File, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(folder, name, flags, PRIVATE)?;
+    Ok(file.into())
+}
+
+fn folder(root: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    match mkdirat(root, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno),
+    }
+    let folder = openat(root, name, DIRECTORY, Mode::empty())?;
+    fstat(&folder)?;
+    Ok(folder)
+}
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);

@@ -1,0 +1,206 @@
+//! Content of its own for a file of the host: taken at the first write, not at open, and together
+//! with the baseline that a merge will start from.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use aegis_policies::journal::{Baseline, LowerFile, NodeId, NodeKind, ShadowOp};
+use aegis_policies::{Permit, RelPath};
+use rustix::fs::{SeekFrom, fstat, ftruncate, futimens, ioctl_ficlone, seek};
+use rustix::io::{Errno, pread, pwrite};
+use sha2::{Digest, Sha256};
+
+use super::attr::Stat;
+use super::content::LARGEST_BASE;
+use super::inode::{Backing, Inode};
+use super::lookup::Found;
+use super::meta::timestamps;
+use super::{Overlay, OverlayError, Result};
+
+/// How often a file that the host keeps changing is tried again.
+const ATTEMPTS: usize = 5;
+const CHUNK: usize = 1 << 20;
+
+/// Content that was taken from the host, not yet published.
+struct Taken {
+    file: File,
+    lower: LowerFile,
+    baseline: Baseline,
+    stat: Stat,
+}
+
+impl Overlay {
+    /// The content of a node, made the session's own first. Of the host's content the first `keep`
+    /// bytes are wanted.
+    ///
+    /// # Errors
+    /// [`OverlayError::Busy`] when the host keeps changing the file, ESTALE when it replaced it,
+    /// ENOSPC from content or journal.
+    pub(super) fn own_content(
+        &self,
+        permit: &Permit,
+        inode: &Inode,
+        backing: &mut Backing,
+        keep: u64,
+    ) -> Result<Arc<File>> {
+        if let Backing::Upper(file) = backing {
+            return Ok(Arc::clone(file));
+        }
+        let source = {
+            let shadow = self.read();
+            let found = self.locate(&shadow, inode.id)?;
+            self.check_file(&shadow, &found)?;
+            match &found {
+                Found::Lower(lower) => Some(lower.path.clone()),
+                Found::Node(id) => shadow.node(*id).filter(|node| !node.upper).and_then(|node| {
+                    node.origin.as_ref().map(|origin| origin.lower.path.clone())
+                }),
+                Found::Missing => return Err(OverlayError::Stale),
+            }
+        };
+        let file = match source {
+            None => self.content.file(inode.id)?,
+            Some(source) => {
+                let taken = self.take(inode.id, &source, keep)?;
+                self.adopt(permit, inode.id, taken)?
+            }
+        };
+        let file = Arc::new(file);
+        if !matches!(backing, Backing::Closed) {
+            *backing = Backing::Upper(Arc::clone(&file));
+        }
+        Ok(file)
+    }
+
+    /// Copies a file of the host. What is copied is one version of it: the attributes before and
+    /// after agree, and the name still leads to it.
+    fn take(&self, id: NodeId, source: &RelPath, keep: u64) -> Result<Taken> {
+        for _ in 0..ATTEMPTS {
+            let lower = self.lower.open(source)?;
+            let stat = Stat::from(fstat(&lower)?);
+            let file = self.content.prepare(id)?;
+            let copied = self.copy(&lower, &file, &stat, keep);
+            let hash = copied.inspect_err(|_| self.content.abandon(id))?;
+            let after = Stat::from(fstat(&lower)?);
+            let named = self.lower.stat(source).map(|stat| stat.version());
+            if stat.version() == after.version() && named == Ok(after.version()) {
+                let (dev, ino, links) = (stat.dev, stat.ino, stat.nlink);
+                let lower = LowerFile { path: source.clone(), dev, ino, links };
+                let mut baseline = stat.baseline(NodeKind::File);
+                baseline.sha256 = Some(hash);
+                return Ok(Taken { file, lower, baseline, stat });
+            }
+        }
+        self.content.abandon(id);
+        Err(OverlayError::Busy)
+    }
+
+    /// Copies and hashes; keeps the content as a merge base when it is small enough.
+    fn copy(&self, lower: &File, file: &File, stat: &Stat, keep: u64) -> Result<[u8; 32]> {
+        let cloned = keep >= stat.size && ioctl_ficlone(file, lower).is_ok();
+        let mut hash = Sha256::new();
+        let mut base = (stat.size <= LARGEST_BASE).then(Vec::new);
+        let mut buffer = vec![0; CHUNK.min(usize::try_from(stat.size).unwrap_or(CHUNK)).max(1)];
+        let mut offset = 0;
+        while offset < stat.size {
+            let data = next_data(lower, offset, stat.size);
+            hash_zeros(&mut hash, &mut base, data - offset);
+            offset = data;
+            let read = pread(lower, buffer.as_mut_slice(), offset)?;
+            let chunk = buffer.get(..read).unwrap_or_default();
+            if chunk.is_empty() {
+                break;
+            }
+            hash.update(chunk);
+            if let Some(base) = &mut base {
+                base.extend_from_slice(chunk);
+            }
+            if !cloned {
+                let wanted = usize::try_from(keep.saturating_sub(offset)).unwrap_or(usize::MAX);
+                let wanted = chunk.get(..wanted.min(read)).unwrap_or_default();
+                write_all(file, wanted, offset)?;
+            }
+            offset += read as u64;
+        }
+        if !cloned {
+            ftruncate(file, stat.size.min(keep))?;
+        }
+        let hash: [u8; 32] = hash.finalize().into();
+        if let Some(base) = base {
+            self.content.keep_base(&hash, &base)?;
+        }
+        Ok(hash)
+    }
+
+    /// Publishes taken content, records it, and makes it the node's.
+    fn adopt(&self, permit: &Permit, id: NodeId, taken: Taken) -> Result<File> {
+        let Taken { file, lower, baseline, stat } = taken;
+        let mut shadow = self.write();
+        let node = shadow.node(id);
+        let atime = node.and_then(|node| node.atime).unwrap_or(stat.atime);
+        let mtime = node.and_then(|node| node.mtime).unwrap_or(stat.mtime);
+        let known = node.is_some();
+        futimens(&file, &timestamps(Some(atime), Some(mtime)))?;
+        self.content.publish(id)?;
+        let names = self.names_in(&shadow, id).shown;
+        let judged = names.iter().find(|path| super::covers(permit, path).is_ok());
+        // A handle keeps the permit of the name it was opened by; the name may have moved since.
+        let recorded = match judged.or(names.first()).cloned() {
+            Some(path) => {
+                let operation = ShadowOp::CopyUp { path, node: id, lower, baseline };
+                self.record(&mut shadow, permit, operation)
+            }
+            None if known => {
+                shadow.orphan_copied_up(id);
+                Ok(())
+            }
+            None => Err(OverlayError::Stale),
+        };
+        match recorded {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                self.content.remove(id);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Writes everything, or says how it ended.
+pub(super) fn write_all(file: &File, mut bytes: &[u8], mut offset: u64) -> Result<()> {
+    while !bytes.is_empty() {
+        match pwrite(file, bytes, offset) {
+            Ok(0) => return Err(Errno::IO.into()),
+            Ok(written) => {
+                bytes = bytes.get(written..).unwrap_or_default();
+                offset += written as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Where data starts at or after `offset`; a file system that can not tell has no holes.
+fn next_data(file: &File, offset: u64, size: u64) -> u64 {
+    match seek(file, SeekFrom::Data(offset)) {
+        Ok(data) => data.clamp(offset, size),
+        // Only a hole is left.
+        Err(Errno::NXIO) => size,
+        Err(_) => offset,
+    }
+}
+
+fn hash_zeros(hash: &mut Sha256, base: &mut Option<Vec<u8>>, count: u64) {
+    const ZEROS: [u8; 4096] = [0; 4096];
+    let mut left = count;
+    while left > 0 {
+        let zeros = ZEROS.get(..usize::try_from(left).unwrap_or(4096).min(4096)).unwrap_or(&ZEROS);
+        hash.update(zeros);
+        if let Some(base) = base {
+            base.extend_from_slice(zeros);
+        }
+        left -= zeros.len() as u64;
+    }
+}

@@ -1,0 +1,107 @@
+//! New nodes and new names.
+
+use aegis_policies::Permit;
+use aegis_policies::journal::{NodeId, NodeKind, ShadowOp};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::lookup::{Entry, Found, check_name, path_of};
+use super::shadow::{Place, Shadow};
+use super::{Attr, Overlay, OverlayError, Result, covers};
+
+const SET_GID: u32 = 0o2000;
+
+/// A node to be made.
+#[derive(Clone, Debug)]
+pub struct New {
+    /// The type; for a symbolic link, with its target.
+    pub kind: NodeKind,
+    /// Permission bits.
+    pub mode: u32,
+    /// The owner.
+    pub uid: u32,
+    /// The group, unless the directory hands its own on.
+    pub gid: u32,
+}
+
+impl Overlay {
+    /// Makes a node under a name that must be free. The kernel holds one reference to it.
+    ///
+    /// # Errors
+    /// EEXIST, ENOTDIR, ENAMETOOLONG, ENOENT when the directory is gone, [`OverlayError::Moved`]
+    /// when the permit is for another path, or ENOSPC from the content or the journal.
+    pub fn create(&self, permit: &Permit, parent: NodeId, name: &[u8], new: New) -> Result<Entry> {
+        let mut shadow = self.write();
+        let (place, path) = self.free_place(&shadow, permit, parent, name)?;
+        let (mode, gid) = self.inherited(&shadow, parent, &new)?;
+        let node = shadow.fresh_id();
+        let file = new.kind == NodeKind::File;
+        if file {
+            self.content.create(node)?;
+        }
+        let operation = ShadowOp::Create { path, node, kind: new.kind, mode, uid: new.uid, gid };
+        if let Err(error) = self.record(&mut shadow, permit, operation) {
+            if file {
+                self.content.remove(node);
+            }
+            return Err(error);
+        }
+        self.entry(&shadow, &place)
+    }
+
+    /// Gives a node that is not a directory a further name.
+    ///
+    /// # Errors
+    /// EPERM for a directory, ENOENT when the node has no name left, and as for
+    /// [`Overlay::create`].
+    pub fn link(&self, permit: &Permit, id: NodeId, parent: NodeId, name: &[u8]) -> Result<Entry> {
+        let mut shadow = self.write();
+        let (place, path) = self.free_place(&shadow, permit, parent, name)?;
+        let found = self.locate(&shadow, id)?;
+        if self.kind_of(&shadow, &found) == Some(FileType::Directory) {
+            return Err(Errno::PERM.into());
+        }
+        let from = self.names_in(&shadow, id).shown.into_iter().next().ok_or(Errno::NOENT)?;
+        let (node, first_touch) = self.first_touch(&found)?;
+        let operation = ShadowOp::Link { from, path, node, first_touch };
+        self.record(&mut shadow, permit, operation)?;
+        self.entry(&shadow, &place)
+    }
+
+    fn free_place(
+        &self,
+        shadow: &Shadow,
+        permit: &Permit,
+        parent: NodeId,
+        name: &[u8],
+    ) -> Result<(Place, aegis_policies::RelPath)> {
+        check_name(name)?;
+        let place = Place { folder: self.folder_of(shadow, parent)?, name: name.into() };
+        let path = path_of(shadow, &place)?;
+        covers(permit, &path)?;
+        match self.find(shadow, &place.folder, name)? {
+            Found::Missing => Ok((place, path)),
+            _ => Err(Errno::EXIST.into()),
+        }
+    }
+
+    /// Mode and group of a new node: a set-group-id directory hands its group on, and to a
+    /// directory the bit as well (mkdir(2), open(2)).
+    fn inherited(&self, shadow: &Shadow, parent: NodeId, new: &New) -> Result<(u32, u32)> {
+        let parent = self.locate(shadow, parent)?;
+        let parent: Attr = self.attr_of_found(shadow, &parent)?.ok_or(OverlayError::Stale)?;
+        if parent.mode & SET_GID == 0 {
+            return Ok((new.mode, new.gid));
+        }
+        let bit = if new.kind == NodeKind::Directory { SET_GID } else { 0 };
+        Ok((new.mode | bit, parent.gid))
+    }
+
+    /// The answer for a name that was just made.
+    fn entry(&self, shadow: &Shadow, place: &Place) -> Result<Entry> {
+        let found = self.find(shadow, &place.folder, &place.name)?;
+        let attr = self.attr_of_found(shadow, &found)?.ok_or(OverlayError::Stale)?;
+        self.remember(&found);
+        Ok(Entry { attr, follows_host: false })
+    }
+}

@@ -1,0 +1,203 @@
+//! Open files. All handles of a node share its backing, so one opened before copy-up sees what is
+//! written after it.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use aegis_policies::Permit;
+use aegis_policies::journal::{Event, NodeId};
+use rustix::fs::fstat;
+use rustix::io::Errno;
+
+use super::attr::{Attr, Stat};
+use super::inode::{Backing, Inode};
+use super::lookup::Found;
+use super::{Overlay, OverlayError, Result};
+
+/// Names an open file or directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HandleId(pub u64);
+
+/// What a handle may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read only.
+    Read,
+    /// Write only.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+/// An opened file.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened {
+    /// The handle.
+    pub handle: HandleId,
+    /// Whether the pages that the kernel has of the file are still right.
+    pub keep_cache: bool,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) inode: Arc<Inode>,
+    pub(crate) access: Access,
+    pub(crate) permit: Permit,
+    /// Bytes written.
+    pub(crate) written: AtomicU64,
+}
+
+/// The version of content that only changes through the kernel.
+const OWN: (u64, u64, i64, i64, u64) = (0, 0, 0, 0, 0);
+
+impl Access {
+    /// Whether it reads.
+    #[must_use]
+    pub const fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::ReadWrite)
+    }
+
+    /// Whether it writes.
+    #[must_use]
+    pub const fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::ReadWrite)
+    }
+}
+
+impl Overlay {
+    /// Opens a regular file. Nothing is copied: that waits for the first write.
+    ///
+    /// # Errors
+    /// ESTALE when the host replaced it, EISDIR, ELOOP, EACCES when the host lets nobody read it,
+    /// [`OverlayError::Moved`] when the permit is for another path.
+    pub fn open_file(&self, permit: Permit, id: NodeId, access: Access) -> Result<Opened> {
+        let inode = self.inodes.find(id).ok_or(OverlayError::Stale)?;
+        let mut backing = inode.backing.write().unwrap_or_else(PoisonError::into_inner);
+        let path = {
+            let shadow = self.read();
+            let found = self.locate_open(&shadow, id, &backing)?;
+            if let Some(found) = &found {
+                self.check_file(&shadow, found)?;
+            }
+            if matches!(*backing, Backing::Closed)
+                && let Some(found) = &found
+            {
+                *backing = self.open_backing(&shadow, found)?;
+            }
+            self.named(&shadow, &permit, id)?
+        };
+        let keep_cache = remember_version(&inode, &backing)?;
+        if access.reads()
+            && let Some(path) = path
+            && first_read(&inode, permit.actor().pid)
+        {
+            self.gate.record(&permit, Event::Read { path })?;
+        }
+        inode.opens.fetch_add(1, Ordering::Relaxed);
+        drop(backing);
+        let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
+        let written = AtomicU64::new(0);
+        self.handles.insert(handle, Arc::new(Handle { inode, access, permit, written }));
+        Ok(Opened { handle: HandleId(handle), keep_cache })
+    }
+
+    /// Closes a handle; one that wrote leaves a record of how much.
+    pub fn release(&self, handle: HandleId) {
+        let Some((_, handle)) = self.handles.remove(&handle.0) else { return };
+        let written = handle.written.load(Ordering::Relaxed);
+        if written > 0 {
+            self.record_written(&handle, written);
+        }
+        let inode = &handle.inode;
+        let mut backing = inode.backing.write().unwrap_or_else(PoisonError::into_inner);
+        if inode.opens.fetch_sub(1, Ordering::Relaxed) == 1 {
+            *backing = Backing::Closed;
+        }
+        drop(backing);
+        self.forget(inode.id, 0);
+    }
+
+    pub(super) fn handle(&self, handle: HandleId) -> Result<Arc<Handle>> {
+        self.handles.get(&handle.0).map(|it| Arc::clone(&it)).ok_or(Errno::BADF.into())
+    }
+
+    /// Attributes of an open file that no name leads to any more.
+    pub(super) fn attr_of_open(&self, id: NodeId) -> Option<Attr> {
+        let inode = self.inodes.find(id)?;
+        let backing = inode.backing.try_read().ok()?;
+        let file = backing.file()?;
+        let stat = Stat::from(fstat(file.as_ref()).ok()?);
+        Some(Attr::of_lower(id, &stat, None))
+    }
+
+    /// Finds a node; one that is already open may have lost its name to the host.
+    fn locate_open(
+        &self,
+        shadow: &super::shadow::Shadow,
+        id: NodeId,
+        backing: &Backing,
+    ) -> Result<Option<Found>> {
+        match self.locate(shadow, id) {
+            Err(OverlayError::Stale) if !matches!(backing, Backing::Closed) => Ok(None),
+            located => located.map(Some),
+        }
+    }
+
+    fn open_backing(&self, shadow: &super::shadow::Shadow, found: &Found) -> Result<Backing> {
+        match found {
+            Found::Lower(lower) => {
+                Ok(Backing::Lower(Arc::new(self.lower.open(&lower.path)?)))
+            }
+            Found::Node(id) => {
+                let node = shadow.node(*id).ok_or(OverlayError::Stale)?;
+                match &node.origin {
+                    _ if node.upper => Ok(Backing::Upper(Arc::new(self.content.file(*id)?))),
+                    Some(origin) => {
+                        Ok(Backing::Lower(Arc::new(self.lower.open(&origin.lower.path)?)))
+                    }
+                    None => Err(OverlayError::Stale),
+                }
+            }
+            Found::Missing => Err(OverlayError::Stale),
+        }
+    }
+
+    fn record_written(&self, handle: &Handle, bytes: u64) {
+        let path = self.names(handle.inode.id).shown.into_iter().next();
+        let (Some(path), Ok(attr)) = (path, self.getattr(handle.inode.id)) else { return };
+        let event = Event::Written { path, bytes, size: attr.size };
+        // The writes themselves are done; a full journal refuses the next change instead.
+        let _ = self.gate.record(&handle.permit, event);
+    }
+}
+
+impl Backing {
+    pub(crate) const fn file(&self) -> Option<&Arc<File>> {
+        match self {
+            Self::Closed => None,
+            Self::Lower(file) | Self::Upper(file) => Some(file),
+        }
+    }
+}
+
+/// Notes which version the kernel is about to cache; returns whether it is the one it may have.
+fn remember_version(inode: &Inode, backing: &Backing) -> Result<bool> {
+    let version = match backing {
+        Backing::Closed => return Err(OverlayError::Stale),
+        Backing::Lower(file) => Stat::from(fstat(file.as_ref())?).version(),
+        Backing::Upper(_) => OWN,
+    };
+    let mut cached = inode.cached.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(cached.replace(version) == Some(version))
+}
+
+fn first_read(inode: &Inode, pid: u32) -> bool {
+    let mut readers = inode.readers.lock().unwrap_or_else(PoisonError::into_inner);
+    if readers.contains(&pid) {
+        return false;
+    }
+    readers.push(pid);
+    true
+}

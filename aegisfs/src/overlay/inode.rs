@@ -1,0 +1,157 @@
+//! The nodes that the kernel knows. An untouched node of the host is here from its first lookup to
+//! its last forget; what the session touched is in the shadow, and here while the kernel holds it.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use aegis_policies::RelPath;
+use aegis_policies::journal::NodeId;
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
+
+use super::attr::Stat;
+use super::shadow::{FIRST_MADE, Shadow};
+
+/// Names remembered for an untouched file with several.
+const NAMES: usize = 8;
+
+/// A node that the kernel knows.
+#[derive(Debug)]
+pub(crate) struct Inode {
+    pub(crate) id: NodeId,
+    /// Device and number of the host's inode; zeros when the host has none.
+    pub(crate) identity: (u64, u64),
+    /// Where the host has it, newest first.
+    lower: Mutex<Vec<RelPath>>,
+    /// Lookups less forgets; changes only under the table's lock on the node.
+    lookups: AtomicU64,
+    /// Handles; changes only with `backing` locked.
+    pub(crate) opens: AtomicU64,
+    /// What its handles read and write. Locked before the shadow, never after.
+    pub(crate) backing: RwLock<Backing>,
+    /// The processes whose first read has been recorded.
+    pub(crate) readers: Mutex<Vec<u32>>,
+    /// The version that the kernel may have in its page cache.
+    pub(crate) cached: Mutex<Option<(u64, u64, i64, i64, u64)>>,
+}
+
+/// What the handles of a node share, so that one opened before copy-up sees what is written after.
+#[derive(Debug, Default)]
+pub(crate) enum Backing {
+    /// No handle is open.
+    #[default]
+    Closed,
+    /// The host's file, opened for reading only.
+    Lower(Arc<File>),
+    /// The session's own content.
+    Upper(Arc<File>),
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct InodeTable {
+    inodes: DashMap<NodeId, Arc<Inode>>,
+    /// Numbers of nodes that can not have the host's: on another device, or taken.
+    foreign: DashMap<(u64, u64), NodeId>,
+    next_foreign: AtomicU64,
+}
+
+impl Inode {
+    fn new(id: NodeId, identity: (u64, u64)) -> Self {
+        Self {
+            id,
+            identity,
+            lower: Mutex::default(),
+            lookups: AtomicU64::new(0),
+            opens: AtomicU64::new(0),
+            backing: RwLock::default(),
+            readers: Mutex::default(),
+            cached: Mutex::default(),
+        }
+    }
+
+    /// Whether a handle is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.opens.load(Ordering::Relaxed) > 0
+    }
+
+    /// The host's names that led here, newest first.
+    pub(crate) fn lower_names(&self) -> Vec<RelPath> {
+        self.names().clone()
+    }
+
+    fn names(&self) -> MutexGuard<'_, Vec<RelPath>> {
+        self.lower.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_name(&self, path: &RelPath) {
+        let mut names = self.names();
+        if names.first() != Some(path) {
+            names.retain(|name| name != path);
+            names.insert(0, path.clone());
+            names.truncate(NAMES);
+        }
+    }
+}
+
+impl InodeTable {
+    pub(crate) fn new() -> Self {
+        Self {
+            inodes: DashMap::new(),
+            foreign: DashMap::new(),
+            // Half of the made numbers is for nodes that are never recorded under theirs.
+            next_foreign: AtomicU64::new(FIRST_FOREIGN),
+        }
+    }
+
+    /// The number that an untouched node of the host is shown with.
+    pub(crate) fn id_for(&self, shadow: &Shadow, device: u64, stat: &Stat) -> NodeId {
+        let own = NodeId(stat.ino);
+        let fits = stat.dev == device && (2..FIRST_MADE).contains(&stat.ino);
+        // The host may have given the number of a file that the session keeps to a new file.
+        if fits && shadow.node(own).is_none() {
+            return own;
+        }
+        self.foreign_id((stat.dev, stat.ino))
+    }
+
+    /// The number of a directory that the host removed while the session kept something in it.
+    pub(crate) fn foreign_id(&self, identity: (u64, u64)) -> NodeId {
+        *self
+            .foreign
+            .entry(identity)
+            .or_insert_with(|| NodeId(self.next_foreign.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// The node, when the kernel knows it.
+    pub(crate) fn find(&self, id: NodeId) -> Option<Arc<Inode>> {
+        self.inodes.get(&id).map(|inode| Arc::clone(&inode))
+    }
+
+    /// Counts a lookup that is about to be answered.
+    pub(crate) fn remember(&self, id: NodeId, identity: (u64, u64), lower: Option<&RelPath>) {
+        let inode = self.inodes.entry(id).or_insert_with(|| Arc::new(Inode::new(id, identity)));
+        inode.lookups.fetch_add(1, Ordering::Relaxed);
+        if let Some(lower) = lower {
+            inode.note_name(lower);
+        }
+    }
+
+    /// Takes lookups back; returns whether the kernel has dropped the node.
+    pub(crate) fn forget(&self, id: NodeId, count: u64) -> bool {
+        let Entry::Occupied(entry) = self.inodes.entry(id) else { return false };
+        let before = entry.get().lookups.load(Ordering::Relaxed);
+        entry.get().lookups.store(before.saturating_sub(count), Ordering::Relaxed);
+        if before > count || entry.get().is_open() {
+            return false;
+        }
+        let inode = entry.remove();
+        if inode.id.0 >= FIRST_FOREIGN {
+            self.foreign.remove(&inode.identity);
+        }
+        true
+    }
+}
+
+const FIRST_FOREIGN: u64 = FIRST_MADE | (1 << 62);

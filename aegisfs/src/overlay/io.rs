@@ -1,0 +1,168 @@
+//! Bytes in and out of open files.
+
+use std::fs::File;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use aegis_policies::Permit;
+use aegis_policies::journal::NodeId;
+use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, fdatasync, fsync, ftruncate, seek};
+use rustix::io::{Errno, pread};
+
+use super::copyup::write_all;
+use super::handles::{Handle, HandleId};
+use super::inode::Backing;
+use super::{Overlay, OverlayError, Result};
+
+/// What fsync(2) is asked to make durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durable {
+    /// The content, and what is needed to find it.
+    Data,
+    /// All attributes as well.
+    Everything,
+}
+
+impl Overlay {
+    /// Reads up to `size` bytes at `offset`; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// EBADF for a handle that is not open, or what the host said.
+    pub fn read_at(&self, handle: HandleId, offset: u64, size: usize) -> Result<Vec<u8>> {
+        let file = self.shared(&*self.handle(handle)?)?;
+        let mut bytes = vec![0; size];
+        let mut filled = 0;
+        while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match pread(&file, rest, offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
+
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// EBADF for a handle that is not open for writing, ENOSPC, and as for copy-up.
+    pub fn write_at(&self, handle: HandleId, offset: u64, bytes: &[u8]) -> Result<()> {
+        let handle = self.handle(handle)?;
+        let file = self.writable(&handle)?;
+        write_all(&file, bytes, offset)?;
+        handle.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Allocates, punches or zeroes a range (fallocate(2)).
+    ///
+    /// # Errors
+    /// EBADF, EOPNOTSUPP for a mode that is not known, and what the file system said.
+    pub fn allocate(&self, handle: HandleId, mode: u32, offset: u64, length: u64) -> Result<()> {
+        let mode = FallocateFlags::from_bits(mode).ok_or(Errno::OPNOTSUPP)?;
+        let handle = self.handle(handle)?;
+        let file = self.writable(&handle)?;
+        fallocate(&file, mode, offset, length)?;
+        handle.written.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Finds the next data or hole (lseek(2)).
+    ///
+    /// # Errors
+    /// EBADF, ENXIO past the end.
+    pub fn seek_to(&self, handle: HandleId, position: SeekFrom) -> Result<u64> {
+        let file = self.shared(&*self.handle(handle)?)?;
+        Ok(seek(&file, position)?)
+    }
+
+    /// Copies between two open files without a way through the caller.
+    ///
+    /// # Errors
+    /// EBADF, and what the file system said; the caller may fall back to read and write.
+    pub fn copy_range(
+        &self,
+        from: (HandleId, u64),
+        to: (HandleId, u64),
+        length: usize,
+    ) -> Result<usize> {
+        let target = self.handle(to.0)?;
+        let target_file = self.writable(&target)?;
+        let source = self.shared(&*self.handle(from.0)?)?;
+        let (mut read_at, mut write_at) = (from.1, to.1);
+        let copied = copy_file_range(
+            &source,
+            Some(&mut read_at),
+            &target_file,
+            Some(&mut write_at),
+            length,
+        )?;
+        target.written.fetch_add(copied as u64, Ordering::Relaxed);
+        Ok(copied)
+    }
+
+    /// Makes a file durable, and everything recorded so far.
+    ///
+    /// # Errors
+    /// EBADF, EIO, ENOSPC.
+    pub fn sync_file(&self, handle: HandleId, what: Durable) -> Result<()> {
+        let handle = self.handle(handle)?;
+        let backing = handle.inode.backing.read().unwrap_or_else(PoisonError::into_inner);
+        if let Backing::Upper(file) = &*backing {
+            match what {
+                Durable::Data => fdatasync(file.as_ref())?,
+                Durable::Everything => fsync(file.as_ref())?,
+            }
+        }
+        drop(backing);
+        self.sync_records()
+    }
+
+    /// Makes everything recorded so far durable: names, directories and attributes.
+    ///
+    /// # Errors
+    /// EIO, ENOSPC.
+    pub fn sync_records(&self) -> Result<()> {
+        Ok(self.gate.journal().sync()?)
+    }
+
+    /// Sets the size of a file.
+    pub(super) fn truncate(&self, permit: &Permit, id: NodeId, size: u64) -> Result<()> {
+        {
+            let shadow = self.read();
+            if self.inodes.find(id).is_none_or(|inode| !inode.is_open()) {
+                let found = self.locate(&shadow, id)?;
+                self.check_file(&shadow, &found)?;
+            }
+            self.named(&shadow, permit, id)?;
+        }
+        let inode = self.inodes.find(id).ok_or(OverlayError::Stale)?;
+        let mut backing = inode.backing.write().unwrap_or_else(PoisonError::into_inner);
+        let file = self.own_content(permit, &inode, &mut backing, size)?;
+        drop(backing);
+        Ok(ftruncate(&file, size)?)
+    }
+
+    /// What a handle reads.
+    fn shared(&self, handle: &Handle) -> Result<Arc<File>> {
+        let backing = handle.inode.backing.read().unwrap_or_else(PoisonError::into_inner);
+        backing.file().map(Arc::clone).ok_or(Errno::BADF.into())
+    }
+
+    /// What a handle writes; the session's own content from here on.
+    fn writable(&self, handle: &Handle) -> Result<Arc<File>> {
+        if !handle.access.writes() {
+            return Err(Errno::BADF.into());
+        }
+        let inode = &handle.inode;
+        let shared = inode.backing.read().unwrap_or_else(PoisonError::into_inner);
+        if let Backing::Upper(file) = &*shared {
+            return Ok(Arc::clone(file));
+        }
+        drop(shared);
+        let mut backing = inode.backing.write().unwrap_or_else(PoisonError::into_inner);
+        self.own_content(&handle.permit, inode, &mut backing, u64::MAX)
+    }
+}

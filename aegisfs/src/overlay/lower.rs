@@ -1,0 +1,216 @@
+//! The host's tree. It can only be read: nothing here takes a flag or has a method that writes.
+//!
+//! Every name is opened beneath the project's directory descriptor and no symbolic link is ever
+//! followed (openat2(2)), so a name that the host swaps while we look can not lead outside. Mounts
+//! inside the project are crossed, because a `node_modules` on a volume of its own is part of the
+//! project that the person sees.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use aegis_policies::RelPath;
+use aegis_policies::journal::{Baseline, LowerFile, NodeKind};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, StatVfs, fgetxattr, flistxattr, fstat,
+    fstatvfs, openat2, readlinkat, statat,
+};
+use rustix::io::Errno;
+
+use super::attr::Stat;
+
+/// How long a directory descriptor is trusted to be what its path names: as long as the kernel
+/// trusts an entry that follows the host.
+const TRUST: Duration = Duration::from_secs(1);
+/// Descriptors kept; far below the usual soft limit of 1024.
+const KEPT: usize = 256;
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS);
+
+/// The project's real tree.
+#[derive(Debug)]
+pub(crate) struct LowerRoot {
+    root: Arc<OwnedFd>,
+    device: u64,
+    inode: u64,
+    folders: Mutex<HashMap<RelPath, (Arc<OwnedFd>, Instant)>>,
+}
+
+/// One name in a directory of the host.
+#[derive(Debug)]
+pub(crate) struct LowerEntry {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) ino: u64,
+    pub(crate) kind: FileType,
+}
+
+impl LowerRoot {
+    /// # Errors
+    /// ENOTDIR when `root` is not a directory.
+    pub(crate) fn new(root: OwnedFd) -> Result<Self, Errno> {
+        let stat = Stat::from(fstat(&root)?);
+        if stat.kind != FileType::Directory {
+            return Err(Errno::NOTDIR);
+        }
+        Ok(Self {
+            root: Arc::new(root),
+            device: stat.dev,
+            inode: stat.ino,
+            folders: Mutex::default(),
+        })
+    }
+
+    /// `st_dev` of the project's directory.
+    pub(crate) const fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// `st_ino` of the project's directory.
+    pub(crate) const fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    /// Attributes of a name; a symbolic link is not followed.
+    pub(crate) fn stat(&self, path: &RelPath) -> Result<Stat, Errno> {
+        let Some((folder, name)) = path.split_last() else { return Ok(fstat(&self.root)?.into()) };
+        let folder = self.folder(&folder)?;
+        Ok(statat(&*folder, name, AtFlags::SYMLINK_NOFOLLOW)?.into())
+    }
+
+    /// Opens a regular file for reading.
+    ///
+    /// # Errors
+    /// ESTALE when the name is anything but a regular file.
+    pub(crate) fn open(&self, path: &RelPath) -> Result<File, Errno> {
+        // A pipe that the host put there meanwhile must not block us.
+        let file = File::from(self.open_with(path, OFlags::RDONLY | OFlags::NONBLOCK)?);
+        if Stat::from(fstat(&file)?).kind != FileType::RegularFile {
+            return Err(Errno::STALE);
+        }
+        Ok(file)
+    }
+
+    /// The names in a directory, without `.` and `..`.
+    pub(crate) fn list(&self, path: &RelPath) -> Result<Vec<LowerEntry>, Errno> {
+        let folder = self.open_with(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut entries = Vec::new();
+        for entry in Dir::new(folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                let (ino, mut kind) = (entry.ino(), entry.file_type());
+                if kind == FileType::Unknown {
+                    kind = path.join(name).map_or(kind, |path| {
+                        self.stat(&path).map_or(kind, |stat| stat.kind)
+                    });
+                }
+                entries.push(LowerEntry { name: name.into(), ino, kind });
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The target of a symbolic link.
+    pub(crate) fn readlink(&self, path: &RelPath) -> Result<Vec<u8>, Errno> {
+        let (folder, name) = path.split_last().ok_or(Errno::INVAL)?;
+        let folder = self.folder(&folder)?;
+        Ok(readlinkat(&*folder, name, Vec::new())?.into_bytes())
+    }
+
+    /// The value of an extended attribute of a file or directory.
+    pub(crate) fn xattr(&self, path: &RelPath, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        let node = self.open_with(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let mut value = vec![0; XATTR_MOST];
+        let length = fgetxattr(&node, name, value.as_mut_slice())?;
+        value.truncate(length);
+        Ok(value)
+    }
+
+    /// The names of the extended attributes of a file or directory.
+    pub(crate) fn xattrs(&self, path: &RelPath) -> Result<Vec<Vec<u8>>, Errno> {
+        let node = self.open_with(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let mut list = vec![0; XATTR_MOST];
+        let length = flistxattr(&node, list.as_mut_slice())?;
+        list.truncate(length);
+        let names = list.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        Ok(names.map(<[u8]>::to_vec).collect())
+    }
+
+    /// Space and inodes of the project's file system.
+    pub(crate) fn statvfs(&self) -> Result<StatVfs, Errno> {
+        fstatvfs(&self.root)
+    }
+
+    /// Where a node is and what it is now, for the record of its first touch. The content is not
+    /// read.
+    ///
+    /// # Errors
+    /// EPERM for devices, which a shadow can not hold.
+    pub(crate) fn describe(
+        &self,
+        path: &RelPath,
+        stat: &Stat,
+    ) -> Result<(LowerFile, Baseline), Errno> {
+        let kind = match stat.kind {
+            FileType::RegularFile => NodeKind::File,
+            FileType::Directory => NodeKind::Directory,
+            FileType::Symlink => NodeKind::Symlink(self.readlink(path)?),
+            FileType::Fifo => NodeKind::Fifo,
+            FileType::Socket => NodeKind::Socket,
+            _ => return Err(Errno::PERM),
+        };
+        let lower = LowerFile {
+            path: path.clone(),
+            dev: stat.dev,
+            ino: stat.ino,
+            links: stat.nlink,
+        };
+        Ok((lower, stat.baseline(kind)))
+    }
+
+    fn open_with(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let Some((folder, name)) = path.split_last() else {
+            return openat2(&self.root, ".", flags, Mode::empty(), BENEATH);
+        };
+        let folder = self.folder(&folder)?;
+        openat2(&*folder, name, flags, Mode::empty(), BENEATH)
+    }
+
+    /// A descriptor of a directory, good for looking up one name in it.
+    fn folder(&self, path: &RelPath) -> Result<Arc<OwnedFd>, Errno> {
+        if path.is_root() {
+            return Ok(Arc::clone(&self.root));
+        }
+        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((folder, since)) = folders.get(path)
+            && since.elapsed() < TRUST
+        {
+            return Ok(Arc::clone(folder));
+        }
+        drop(folders);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = Arc::new(openat2(
+            self.root.as_fd(),
+            path.as_path(),
+            flags,
+            Mode::empty(),
+            BENEATH,
+        )?);
+        folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        if folders.len() >= KEPT {
+            folders.retain(|_, (_, since)| since.elapsed() < TRUST);
+        }
+        if folders.len() >= KEPT {
+            folders.clear();
+        }
+        folders.insert(path.clone(), (Arc::clone(&folder), Instant::now()));
+        Ok(folder)
+    }
+}
+
+/// The most that Linux allows for a value and for a list (XATTR_SIZE_MAX, XATTR_LIST_MAX).
+const XATTR_MOST: usize = 65536;

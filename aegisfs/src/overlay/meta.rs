@@ -1,0 +1,140 @@
+//! Attributes that are set.
+
+use aegis_policies::Permit;
+use aegis_policies::journal::{NodeId, ShadowOp};
+use rustix::fs::{Timespec, Timestamps, futimens};
+use rustix::io::Errno;
+
+use super::lookup::Found;
+use super::shadow::Shadow;
+use super::{Attr, Overlay, OverlayError, Result, covers, now};
+
+/// What setattr changes; only what is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetAttr {
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// The owner.
+    pub uid: Option<u32>,
+    /// The group.
+    pub gid: Option<u32>,
+    /// Size in bytes.
+    pub size: Option<u64>,
+    /// Access time.
+    pub atime: Option<SetTime>,
+    /// Modification time.
+    pub mtime: Option<SetTime>,
+}
+
+/// A time to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetTime {
+    /// The time of the call.
+    Now,
+    /// Nanoseconds since the Unix epoch.
+    At(i64),
+}
+
+impl Overlay {
+    /// Changes attributes; a new size takes the content up first.
+    ///
+    /// # Errors
+    /// ESTALE, EISDIR for the size of a directory, [`OverlayError::Moved`] when the permit is for
+    /// another path, ENOSPC from content or journal.
+    pub fn setattr(&self, permit: &Permit, id: NodeId, set: SetAttr) -> Result<Attr> {
+        if let Some(size) = set.size {
+            self.truncate(permit, id, size)?;
+        }
+        let times = (set.atime.map(SetTime::nanoseconds), set.mtime.map(SetTime::nanoseconds));
+        if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() || times != (None, None) {
+            let mut shadow = self.write();
+            self.set(&mut shadow, permit, id, &set, times)?;
+        }
+        self.getattr(id)
+    }
+
+    fn set(
+        &self,
+        shadow: &mut Shadow,
+        permit: &Permit,
+        id: NodeId,
+        set: &SetAttr,
+        (atime, mtime): (Option<i64>, Option<i64>),
+    ) -> Result<()> {
+        let found = self.locate(shadow, id)?;
+        match self.named(shadow, permit, id)? {
+            Some(path) => {
+                let (node, first_touch) = self.first_touch(&found)?;
+                let operation = ShadowOp::SetAttr {
+                    path,
+                    node,
+                    first_touch,
+                    mode: set.mode,
+                    uid: set.uid,
+                    gid: set.gid,
+                    atime,
+                    mtime,
+                    size: None,
+                };
+                self.record(shadow, permit, operation)?;
+            }
+            None => shadow.set_attributes(id, [set.mode, set.uid, set.gid], atime, mtime, now()),
+        }
+        if shadow.node(id).is_some_and(|node| node.upper) && (atime, mtime) != (None, None) {
+            futimens(self.content.file(id)?, &timestamps(atime, mtime))?;
+        }
+        Ok(())
+    }
+
+    /// The path that a record about a node goes under: the one that the permit names, which must
+    /// be a name of the node. `None` for a node without a name.
+    pub(super) fn named(
+        &self,
+        shadow: &Shadow,
+        permit: &Permit,
+        id: NodeId,
+    ) -> Result<Option<aegis_policies::RelPath>> {
+        let names = self.names_in(shadow, id).shown;
+        if names.is_empty() {
+            return match shadow.node(id) {
+                Some(node) if node.is_orphan() => Ok(None),
+                _ => Err(OverlayError::Stale),
+            };
+        }
+        let path = names.into_iter().find(|path| covers(permit, path).is_ok());
+        path.map(Some).ok_or(OverlayError::Moved)
+    }
+
+    /// Whether a node is a regular file.
+    pub(super) fn check_file(&self, shadow: &Shadow, found: &Found) -> Result<()> {
+        use rustix::fs::FileType;
+        match self.kind_of(shadow, found) {
+            Some(FileType::RegularFile) => Ok(()),
+            Some(FileType::Directory) => Err(Errno::ISDIR.into()),
+            Some(FileType::Symlink) => Err(Errno::LOOP.into()),
+            Some(_) => Err(Errno::INVAL.into()),
+            None => Err(OverlayError::Stale),
+        }
+    }
+}
+
+impl SetTime {
+    fn nanoseconds(self) -> i64 {
+        match self {
+            Self::Now => now(),
+            Self::At(nanoseconds) => nanoseconds,
+        }
+    }
+}
+
+/// Times for futimens(2); what is not given stays.
+pub(super) fn timestamps(atime: Option<i64>, mtime: Option<i64>) -> Timestamps {
+    let time = |nanoseconds: Option<i64>| match nanoseconds {
+        Some(nanoseconds) => Timespec {
+            tv_sec: nanoseconds.div_euclid(1_000_000_000),
+            tv_nsec: nanoseconds.rem_euclid(1_000_000_000),
+        },
+        None => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+    };
+    Timestamps { last_access: time(atime), last_modification: time(mtime) }
+}

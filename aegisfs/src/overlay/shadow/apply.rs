@@ -1,0 +1,413 @@
+//! Applying one operation: first everything that can fail ([`Shadow::prepare`]), then the change
+//! itself, which can not ([`Shadow::commit`]). The live tree writes the record between the two.
+
+use std::collections::BTreeMap;
+
+use aegis_policies::RelPath;
+use aegis_policies::journal::{
+    Baseline, Displaced, FirstTouch, LowerFile, NodeId, NodeKind, ShadowOp,
+};
+
+use super::{Child, FIRST_MADE, Folder, FolderKey, Node, Origin, Place, Shadow, Touched};
+
+/// Why an operation does not follow from the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Misfit(pub(crate) &'static str);
+
+/// An operation that fits the state it was prepared on.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    operation: ShadowOp,
+    /// Where [`ShadowOp::path`] is; `None` for the root.
+    place: Option<Place>,
+    /// Where the old name of a rename or a link is.
+    from: Option<Place>,
+}
+
+impl Prepared {
+    /// The operation, for the record.
+    pub(crate) const fn operation(&self) -> &ShadowOp {
+        &self.operation
+    }
+}
+
+impl Shadow {
+    /// Checks that an operation fits.
+    ///
+    /// # Errors
+    /// [`Misfit`] says what does not.
+    pub(crate) fn prepare(&self, operation: ShadowOp) -> Result<Prepared, Misfit> {
+        let place = self.fit_place(operation.path())?;
+        let from = match &operation {
+            ShadowOp::Rename { from, .. } | ShadowOp::Link { from, .. } => self.fit_place(from)?,
+            _ => None,
+        };
+        self.fit(&operation, place.as_ref(), from.as_ref())?;
+        Ok(Prepared { operation, place, from })
+    }
+
+    /// Carries out a prepared operation that happened `at` (nanoseconds since the Unix epoch).
+    /// Returns the node that lost its last name.
+    pub(crate) fn commit(&mut self, prepared: Prepared, at: i64) -> Option<NodeId> {
+        let Prepared { operation, place, from } = prepared;
+        match operation {
+            ShadowOp::CopyUp { node, lower, baseline, .. } => {
+                self.copy_up(node, place, lower, baseline);
+            }
+            ShadowOp::Create { node, kind, mode, uid, gid, .. } => {
+                if let Some(place) = place {
+                    self.create(place, node, Node::made(kind, mode, uid, gid, at), at);
+                }
+            }
+            ShadowOp::Link { node, first_touch, .. } => {
+                self.touch(node, from, first_touch);
+                if let Some(place) = place {
+                    self.link(place, node, at);
+                }
+            }
+            ShadowOp::Remove { node, first_touch, .. } => {
+                self.touch(node, None, first_touch);
+                return place.and_then(|place| self.remove(&place, node, at));
+            }
+            ShadowOp::Rename { node, first_touch, displaced, exchange, .. } => {
+                self.touch(node, from.clone(), first_touch);
+                return match (from, place) {
+                    (Some(from), Some(to)) => self.rename(&from, to, node, displaced, exchange, at),
+                    _ => None,
+                };
+            }
+            ShadowOp::SetAttr { node, first_touch, mode, uid, gid, atime, mtime, .. } => {
+                self.touch(node, place, first_touch);
+                self.set_attributes(node, [mode, uid, gid], atime, mtime, at);
+            }
+            ShadowOp::SetXattr { node, first_touch, name, value, .. } => {
+                self.touch(node, place, first_touch);
+                if let Some(node) = self.nodes.get_mut(&node) {
+                    node.xattrs.insert(name, value);
+                    node.changed = at;
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn fit_place(&self, path: &RelPath) -> Result<Option<Place>, Misfit> {
+        if path.is_root() {
+            return Ok(None);
+        }
+        self.place(path).map(Some).ok_or(Misfit("the directory is not there"))
+    }
+
+    fn fit(
+        &self,
+        operation: &ShadowOp,
+        place: Option<&Place>,
+        from: Option<&Place>,
+    ) -> Result<(), Misfit> {
+        match operation {
+            ShadowOp::CopyUp { node, lower, baseline, .. } => {
+                let touch = self.node(*node).is_none().then(|| (lower.clone(), baseline.clone()));
+                self.fit_node(*node, &touch)
+            }
+            ShadowOp::Create { node, .. } => {
+                if self.node(*node).is_some() {
+                    return Err(Misfit("the new node exists"));
+                }
+                self.fit_free(place)
+            }
+            ShadowOp::Link { node, first_touch, .. } => {
+                self.fit_node(*node, first_touch)?;
+                self.fit_free(place)
+            }
+            ShadowOp::Remove { node, first_touch, .. } => {
+                self.fit_node(*node, first_touch)?;
+                self.fit_name(place, *node, first_touch)
+            }
+            ShadowOp::Rename { node, first_touch, displaced, exchange, .. } => {
+                self.fit_node(*node, first_touch)?;
+                self.fit_name(from, *node, first_touch)?;
+                self.fit_displaced(place, displaced.as_ref(), *exchange)
+            }
+            ShadowOp::SetAttr { node, first_touch, .. }
+            | ShadowOp::SetXattr { node, first_touch, .. } => self.fit_node(*node, first_touch),
+            _ => Err(Misfit("the operation is not known")),
+        }
+    }
+
+    fn fit_node(&self, id: NodeId, first_touch: &FirstTouch) -> Result<(), Misfit> {
+        match (self.node(id), first_touch) {
+            (Some(node), Some(_)) if !node.is_orphan() => Err(Misfit("a second first touch")),
+            (None, None) => Err(Misfit("the node is not known")),
+            (Some(node), None) if node.is_orphan() => Err(Misfit("the node has no name")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The name must lead to the node: because the shadow says so, or because it is a name of the
+    /// host's that the shadow has not touched.
+    fn fit_name(
+        &self,
+        place: Option<&Place>,
+        id: NodeId,
+        first_touch: &FirstTouch,
+    ) -> Result<(), Misfit> {
+        let place = place.ok_or(Misfit("the root has no name"))?;
+        match self.child(&place.folder, &place.name) {
+            Some(Child::Node(found)) if found == id && first_touch.is_none() => Ok(()),
+            None if place.lower().is_some() => Ok(()),
+            _ => Err(Misfit("the name leads elsewhere")),
+        }
+    }
+
+    fn fit_free(&self, place: Option<&Place>) -> Result<(), Misfit> {
+        let place = place.ok_or(Misfit("the root has no name"))?;
+        match self.child(&place.folder, &place.name) {
+            Some(Child::Node(_)) => Err(Misfit("the name is taken")),
+            _ => Ok(()),
+        }
+    }
+
+    fn fit_displaced(
+        &self,
+        place: Option<&Place>,
+        displaced: Option<&Displaced>,
+        exchange: bool,
+    ) -> Result<(), Misfit> {
+        match displaced {
+            Some(displaced) => {
+                self.fit_node(displaced.node, &displaced.first_touch)?;
+                self.fit_name(place, displaced.node, &displaced.first_touch)
+            }
+            None if exchange => Err(Misfit("an exchange needs two names")),
+            None => self.fit_free(place),
+        }
+    }
+
+    /// Makes a node of the host's tree known, and its name with it.
+    fn touch(&mut self, id: NodeId, place: Option<Place>, first_touch: FirstTouch) {
+        let Some((lower, baseline)) = first_touch else { return };
+        self.drop_orphan(id);
+        if lower.links > 1 {
+            self.aliases.insert((lower.dev, lower.ino), id);
+        }
+        if baseline.kind == NodeKind::Directory {
+            self.lower_folders.insert(lower.path.clone(), id);
+        }
+        self.nodes.insert(id, Node::touched(lower, baseline));
+        self.note_id(id);
+        if let Some(place) = place {
+            self.attach(place, id);
+        }
+    }
+
+    fn copy_up(&mut self, id: NodeId, place: Option<Place>, lower: LowerFile, baseline: Baseline) {
+        if self.node(id).is_none() {
+            self.touch(id, place, Some((lower.clone(), baseline.clone())));
+        }
+        if let Some(before) = self.removed.get_mut(&lower.path) {
+            *before = baseline.clone();
+        }
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.origin = Some(Origin { lower, baseline });
+            node.upper = true;
+            // The content file carries the times from now on.
+            node.atime = None;
+            node.mtime = None;
+        }
+    }
+
+    fn create(&mut self, place: Place, id: NodeId, node: Node, at: i64) {
+        let folder = node.is_folder();
+        self.nodes.insert(id, node);
+        self.note_id(id);
+        self.changed_in(&place.folder, i64::from(folder), at);
+        self.attach(place, id);
+    }
+
+    fn link(&mut self, place: Place, id: NodeId, at: i64) {
+        self.changed_in(&place.folder, 0, at);
+        self.attach(place, id);
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.links += 1;
+            node.changed = at;
+        }
+    }
+
+    fn remove(&mut self, place: &Place, id: NodeId, at: i64) -> Option<NodeId> {
+        self.detach(place, id);
+        let node = self.nodes.get_mut(&id)?;
+        node.changed = at;
+        node.links = if node.is_folder() { 0 } else { node.links.saturating_sub(1) };
+        let orphan = node.is_orphan().then_some(id);
+        let folder = node.folder_key(id);
+        self.changed_in(&place.folder, -i64::from(folder.is_some()), at);
+        if let Some(folder) = folder {
+            self.folders.remove(&folder);
+            if let FolderKey::Lower(path) = &folder {
+                self.lower_folders.remove(path);
+            }
+        }
+        orphan
+    }
+
+    fn rename(
+        &mut self,
+        from: &Place,
+        to: Place,
+        id: NodeId,
+        displaced: Option<Displaced>,
+        exchange: bool,
+        at: i64,
+    ) -> Option<NodeId> {
+        let mut orphan = None;
+        let mut other = None;
+        let target = to.folder.clone();
+        if let Some(displaced) = displaced {
+            let place = exchange.then(|| to.clone());
+            self.touch(displaced.node, place, displaced.first_touch);
+            if exchange {
+                self.detach(&to, displaced.node);
+                other = Some(displaced.node);
+            } else {
+                orphan = self.remove(&to, displaced.node, at);
+            }
+        }
+        self.detach(from, id);
+        self.arrive(&from.folder, to, id, at);
+        if let Some(other) = other {
+            self.arrive(&target, from.clone(), other, at);
+        }
+        orphan
+    }
+
+    /// Gives a node that left a directory its new name.
+    fn arrive(&mut self, left: &FolderKey, to: Place, id: NodeId, at: i64) {
+        let folder = i64::from(self.node(id).is_some_and(Node::is_folder));
+        self.changed_in(left, -folder, at);
+        self.changed_in(&to.folder, folder, at);
+        self.attach(to, id);
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.changed = at;
+        }
+    }
+
+    /// Changes attributes of a node; without a record only for one that has no name.
+    pub(crate) fn set_attributes(
+        &mut self,
+        id: NodeId,
+        [mode, uid, gid]: [Option<u32>; 3],
+        atime: Option<i64>,
+        mtime: Option<i64>,
+        at: i64,
+    ) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.mode = mode.or(node.mode);
+        node.uid = uid.or(node.uid);
+        node.gid = gid.or(node.gid);
+        node.changed = at;
+        if node.upper {
+            return;
+        }
+        node.atime = atime.or(node.atime);
+        match (node.folder_key(id), mtime) {
+            (Some(key), Some(mtime)) => {
+                self.folders.entry(key).or_default().touched = Some(Touched { mtime, at });
+            }
+            (None, Some(_)) => node.mtime = mtime,
+            (_, None) => {}
+        }
+    }
+
+    /// Makes a name lead to a node. A node that comes home is not missing there any more.
+    fn attach(&mut self, place: Place, id: NodeId) {
+        if let Some(lower) = place.lower()
+            && self.node(id).and_then(|node| node.origin.as_ref()).is_some_and(|origin| origin.lower.path == lower)
+        {
+            self.removed.remove(&lower);
+        }
+        let folder = self.folders.entry(place.folder.clone()).or_default();
+        folder.children.insert(place.name.clone(), Child::Node(id));
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.names.push(place);
+        }
+    }
+
+    /// Takes a name from a node. What the host has there must not show through again; what it
+    /// never had needs no whiteout, so a name that the host makes later is seen.
+    fn detach(&mut self, place: &Place, id: NodeId) {
+        let explicit = self.child(&place.folder, &place.name).is_some();
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.names.retain(|name| name != place);
+        }
+        let lower = place.lower();
+        if let (Some(lower), Some(node)) = (&lower, self.nodes.get(&id))
+            && let Some(origin) = &node.origin
+            && (!explicit || origin.lower.path == *lower)
+        {
+            self.removed.entry(lower.clone()).or_insert_with(|| origin.baseline.clone());
+        }
+        let hidden = lower.is_some_and(|lower| self.removed.contains_key(&lower));
+        let folder = self.folders.entry(place.folder.clone()).or_default();
+        if hidden {
+            folder.children.insert(place.name.clone(), Child::Hidden);
+        } else {
+            folder.children.remove(&place.name);
+        }
+    }
+
+    fn changed_in(&mut self, key: &FolderKey, subfolders: i64, at: i64) {
+        let folder: &mut Folder = self.folders.entry(key.clone()).or_default();
+        folder.touched = Some(Touched { mtime: at, at });
+        folder.subfolders += subfolders;
+    }
+
+    fn note_id(&mut self, id: NodeId) {
+        if id.0 >= FIRST_MADE {
+            self.next_made = self.next_made.max(id.0.saturating_add(1));
+        }
+    }
+}
+
+impl Node {
+    fn made(kind: NodeKind, mode: u32, uid: u32, gid: u32, at: i64) -> Self {
+        let upper = kind == NodeKind::File;
+        let time = (!upper).then_some(at);
+        Self {
+            links: 1,
+            upper,
+            mode: Some(mode),
+            uid: Some(uid),
+            gid: Some(gid),
+            atime: time,
+            mtime: time,
+            changed: at,
+            ..Self::blank(kind)
+        }
+    }
+
+    fn touched(lower: LowerFile, baseline: Baseline) -> Self {
+        Self {
+            links: lower.links,
+            origin: Some(Origin { lower, baseline: baseline.clone() }),
+            ..Self::blank(baseline.kind)
+        }
+    }
+
+    fn blank(kind: NodeKind) -> Self {
+        Self {
+            kind,
+            origin: None,
+            mode: None,
+            uid: None,
+            gid: None,
+            atime: None,
+            mtime: None,
+            changed: 0,
+            xattrs: BTreeMap::new(),
+            names: Vec::new(),
+            links: 1,
+            upper: false,
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The state of the shadow: what the session changed, and nothing else.
+//!
+//! It is the replay of the journal's [`ShadowOp`] entries on an empty tree and never looks at the
+//! host. What it does not mention is the host's. A directory of the host is known by its path
+//! there ([`FolderKey::Lower`]) wherever it is shown, so renaming one moves everything below it
+//! with a single entry.
+
+mod apply;
+mod find;
+
+use std::collections::{BTreeMap, HashMap};
+
+use aegis_policies::RelPath;
+use aegis_policies::journal::{Baseline, Entry, Event, LowerFile, NodeId, NodeKind, Seq};
+
+use super::error::OverlayError;
+
+
+/// Numbers from here on are given to nodes that have no number of the host's.
+pub(crate) const FIRST_MADE: u64 = 1 << 63;
+
+/// A directory, by where its untouched children come from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum FolderKey {
+    /// A directory of the host, by its path there.
+    Lower(RelPath),
+    /// A directory that the session made; nothing of the host shows through.
+    Made(NodeId),
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) folder: FolderKey,
+    pub(crate) name: Box<[u8]>,
+}
+
+/// What the shadow says about a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Child {
+    /// The host's name is gone (a whiteout).
+    Hidden,
+    /// The name leads to this node.
+    Node(NodeId),
+}
+
+/// What the shadow says about the names in a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Folder {
+    pub(crate) children: BTreeMap<Box<[u8]>, Child>,
+    /// The modification time that the session caused, and when it did.
+    pub(crate) touched: Option<Touched>,
+    /// Directories added less directories removed.
+    pub(crate) subfolders: i64,
+}
+
+/// A modification time and the moment it was set, in nanoseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Touched {
+    pub(crate) mtime: i64,
+    pub(crate) at: i64,
+}
+
+/// Where a node of the host's tree comes from, and what it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) lower: LowerFile,
+    pub(crate) baseline: Baseline,
+}
+
+/// A node that the session made or touched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) kind: NodeKind,
+    pub(crate) origin: Option<Origin>,
+    pub(crate) mode: Option<u32>,
+    pub(crate) uid: Option<u32>,
+    pub(crate) gid: Option<u32>,
+    pub(crate) atime: Option<i64>,
+    pub(crate) mtime: Option<i64>,
+    /// When anything but the content changed last.
+    pub(crate) changed: i64,
+    pub(crate) xattrs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// The names that the shadow knows; a hard link of the host may have more.
+    pub(crate) names: Vec<Place>,
+    /// How many names there are in all.
+    pub(crate) links: u64,
+    /// Whether the content is the session's own.
+    pub(crate) upper: bool,
+}
+
+/// The whole state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shadow {
+    folders: BTreeMap<FolderKey, Folder>,
+    nodes: HashMap<NodeId, Node>,
+    /// The nodes of the host's directories that are in `nodes`.
+    lower_folders: HashMap<RelPath, NodeId>,
+    /// The nodes of the host's files with several names, by device and inode number.
+    aliases: HashMap<(u64, u64), NodeId>,
+    /// The host's names that are gone, and what they led to.
+    removed: BTreeMap<RelPath, Baseline>,
+    next_made: u64,
+}
+
+impl Shadow {
+    /// The shadow of a session that has not changed anything.
+    pub(crate) fn new() -> Self {
+        Self {
+            folders: BTreeMap::new(),
+            nodes: HashMap::new(),
+            lower_folders: HashMap::new(),
+            aliases: HashMap::new(),
+            removed: BTreeMap::new(),
+            next_made: FIRST_MADE + 1,
+        }
+    }
+
+    /// Replays a journal.
+    ///
+    /// # Errors
+    /// [`OverlayError::Journal`] when an entry can not be read, [`OverlayError::Replay`] when one
+    /// does not follow from those before it.
+    pub(crate) fn replay<E>(
+        entries: impl Iterator<Item = Result<(Seq, Entry), E>>,
+    ) -> Result<Self, OverlayError>
+    where
+        OverlayError: From<E>,
+    {
+        let mut shadow = Self::new();
+        for item in entries {
+            let (seq, entry) = item?;
+            let Event::Shadow(operation) = entry.event else { continue };
+            let prepared = shadow
+                .prepare(operation)
+                .map_err(|misfit| OverlayError::Replay { seq, reason: misfit.0 })?;
+            let at = i64::try_from(entry.at).unwrap_or(i64::MAX);
+            if let Some(orphan) = shadow.commit(prepared, at) {
+                shadow.drop_orphan(orphan);
+            }
+        }
+        Ok(shadow)
+    }
+
+    /// A number for a new node.
+    pub(crate) fn fresh_id(&mut self) -> NodeId {
+        let id = NodeId(self.next_made);
+        self.next_made += 1;
+        id
+    }
+
+    /// The node, when the session made or touched it.
+    pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(&id)
+    }
+
+    /// Every node that the session made or touched.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().map(|(id, node)| (*id, node))
+    }
+
+    /// What the session changed in a directory.
+    pub(crate) fn folder(&self, key: &FolderKey) -> Option<&Folder> {
+        self.folders.get(key)
+    }
+
+    /// What the session says about a name.
+    pub(crate) fn child(&self, key: &FolderKey, name: &[u8]) -> Option<Child> {
+        self.folders.get(key)?.children.get(name).copied()
+    }
+
+    /// The node of the host's inode with several names.
+    pub(crate) fn alias(&self, dev: u64, ino: u64) -> Option<NodeId> {
+        self.aliases.get(&(dev, ino)).copied()
+    }
+
+    /// The host's names that are gone, and what they led to, in the order of their paths.
+    pub(crate) fn removed(&self) -> impl Iterator<Item = (&RelPath, &Baseline)> {
+        self.removed.iter()
+    }
+
+    /// What the host had under a name that is gone.
+    pub(crate) fn removed_at(&self, lower: &RelPath) -> Option<&Baseline> {
+        self.removed.get(lower)
+    }
+
+    /// Gives a node without a name content of its own; there is no name to record it under.
+    pub(crate) fn orphan_copied_up(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.upper = true;
+            node.atime = None;
+            node.mtime = None;
+        }
+    }
+
+    /// Drops a node that has no name and that nobody holds any more; tells whether it had one.
+    pub(crate) fn drop_orphan(&mut self, id: NodeId) -> bool {
+        if !self.nodes.get(&id).is_some_and(Node::is_orphan) {
+            return false;
+        }
+        if let Some(node) = self.nodes.remove(&id)
+            && let Some(origin) = node.origin
+            && self.alias(origin.lower.dev, origin.lower.ino) == Some(id)
+        {
+            self.aliases.remove(&(origin.lower.dev, origin.lower.ino));
+        }
+        true
+    }
+}
+
+impl Node {
+    /// Whether no name leads to it any more.
+    pub(crate) fn is_orphan(&self) -> bool {
+        self.links == 0
+    }
+
+    /// Whether it is a directory.
+    pub(crate) fn is_folder(&self) -> bool {
+        self.kind == NodeKind::Directory
+    }
+
+    /// The directory that it is; `None` for anything else.
+    pub(crate) fn folder_key(&self, id: NodeId) -> Option<FolderKey> {
+        if !self.is_folder() {
+            return None;
+        }
+        Some(match &self.origin {
+            Some(origin) => FolderKey::Lower(origin.lower.path.clone()),
+            None => FolderKey::Made(id),
+        })
+    }
+}
+
+impl Place {
+    /// The host's path of this name, when its directory is one of the host's.
+    pub(crate) fn lower(&self) -> Option<RelPath> {
+        match &self.folder {
+            FolderKey::Lower(folder) => folder.join(&self.name).ok(),
+            FolderKey::Made(_) => None,
+        }
+    }
+}
