@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Outcome {
         command,
         config,
     };
-    run::report(&launch.again(session)?)
+    Ok(run::report(&launch.again(session)?))
 }
 
 /// The command that was given, or else the session's last one.

@@ -76,16 +76,20 @@ pub fn run(args: &Args) -> Outcome {
         config,
     };
     let finished = launch.begin(agent)?;
-    report(&finished)
+    Ok(report(&finished))
 }
 
 /// Says what the run did and gives the command's exit status back.
-///
-/// # Errors
-/// When the session can not be read any more.
-pub fn report(finished: &Finished) -> Outcome {
-    talk::say(&summary::of_run(finished)?);
-    Ok(ExitCode::from(finished.status))
+#[must_use]
+pub fn report(finished: &Finished) -> ExitCode {
+    for lapse in &finished.lapses {
+        talk::say(&format!("aegis-os: the end of the session is not on record: {lapse}"));
+    }
+    match summary::of_run(finished) {
+        Ok(text) => talk::say(&text),
+        Err(error) => talk::say(&format!("aegis-os: what the session did can not be shown: {error}")),
+    }
+    ExitCode::from(finished.status)
 }
 
 /// What an agent is called that the person gave no name: the base name of its command.

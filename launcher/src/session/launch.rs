@@ -24,7 +24,7 @@ use super::record::{Bytes, Enforcement, MountMode, State};
 use super::serve::{Beginning, Serving, Setting};
 use super::stale::fusermount;
 use crate::doctor;
-use crate::error::CommandError;
+use crate::error::{CommandError, OWN_FAILURE};
 use crate::sandbox::{self, Descriptors, HostFacts, Plan, Request, Running, SandboxError};
 use crate::terminal::Stdio;
 
@@ -50,8 +50,8 @@ pub struct Finished {
     pub session: Session,
     /// The exit status of the command, as shells report it.
     pub status: u8,
-    /// When this run began.
-    pub began: Moment,
+    /// What could not be recorded or closed, such as on a full disk. The command has run all the same.
+    pub lapses: Vec<CommandError>,
 }
 
 /// What is found out before anything is made.
@@ -258,7 +258,6 @@ fn is_namespace_hollow() -> bool {
 
 /// Stays with the command until it and everything it started has ended, then closes the session.
 fn attend(mut session: Session, lock: &Lock, underway: Underway) -> Result<Finished, CommandError> {
-    let began = session.record().created;
     let Underway {
         serving,
         door,
@@ -268,22 +267,17 @@ fn attend(mut session: Session, lock: &Lock, underway: Underway) -> Result<Finis
     let ended = stdio.relay(running);
     // Closed before the end is noted, so that every connection is on record by then.
     let _passed = door.close();
-    let status = ended
-        .as_ref()
-        .map_or(crate::error::OWN_FAILURE, |exit| exit.code);
-    serving.note(Event::Ended {
-        status: i32::from(status),
-    })?;
-    serving.stop()?;
-    session.update(lock, |record| {
+    let status = ended.as_ref().map_or(OWN_FAILURE, |exit| exit.code);
+    let mut lapses = Vec::new();
+    let noted = serving.note(Event::Ended { status: i32::from(status) });
+    lapses.extend(noted.err().map(CommandError::from));
+    lapses.extend(serving.stop().err().map(CommandError::from));
+    let recorded = session.update(lock, |record| {
         record.state = State::Ended;
         record.ended = Some(Moment::now());
         record.status = Some(i32::from(status));
-    })?;
+    });
+    lapses.extend(recorded.err().map(CommandError::from));
     ended?;
-    Ok(Finished {
-        session,
-        status,
-        began,
-    })
+    Ok(Finished { session, status, lapses })
 }
