@@ -18,6 +18,8 @@ const NOT_EXECUTABLE: u8 = 126;
 /// The command was not found, as shells report it.
 const NOT_FOUND: u8 = 127;
 
+const SEE_DOCTOR: &str = "`aegis-os doctor` says what this system refuses and how to allow it";
+
 /// Why a command of `aegis-os` failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -34,6 +36,14 @@ pub enum CommandError {
     /// The ways out of the session could not be set up.
     #[error(transparent)]
     Exits(#[from] ExitsError),
+    /// The view can be mounted neither by the launcher nor by the set-uid helper.
+    #[error("{refusal}; the set-uid helper of FUSE does not help: {helper}")]
+    NoMount {
+        /// Why the launcher has no namespaces of its own.
+        refusal: String,
+        /// What came of the helper.
+        helper: String,
+    },
     /// The sandbox could not be planned or started.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
@@ -92,6 +102,7 @@ impl CommandError {
         match self {
             Self::Session(error) => error.next(),
             Self::Project(error) => Some(next_for_project(error).to_owned()),
+            Self::NoMount { .. } => Some(SEE_DOCTOR.to_owned()),
             Self::Exits(error) => next_for_exits(error).map(str::to_owned),
             Self::Serve(error) => next_for_serve(error).map(str::to_owned),
             Self::Sandbox(error) => next_for_sandbox(error).map(str::to_owned),
@@ -146,7 +157,7 @@ fn next_for_serve(error: &ServeError) -> Option<&'static str> {
         ServeError::Device(source) if source.kind() == io::ErrorKind::PermissionDenied => {
             Some("allow it (`chmod 0666 /dev/fuse`), as udev does on most systems")
         }
-        ServeError::Mount { .. } => Some("`aegis-os doctor` says what this system refuses"),
+        ServeError::Mount { .. } => Some(SEE_DOCTOR),
         ServeError::Gate(_) => Some("correct `policy.cedar` in the session folder"),
         _ => None,
     }
@@ -156,9 +167,7 @@ fn next_for_sandbox(error: &SandboxError) -> Option<&'static str> {
     Some(match error {
         SandboxError::NoCommand => "name one: `aegis-os run -- COMMAND`",
         SandboxError::CommandNotFound(_) => "check the spelling, or give its whole path",
-        SandboxError::NamespaceRefused { .. } | SandboxError::Bubblewrap(_) => {
-            "`aegis-os doctor` says what this system refuses and how to allow it"
-        }
+        SandboxError::NamespaceRefused { .. } | SandboxError::Bubblewrap(_) => SEE_DOCTOR,
         SandboxError::BubblewrapMissing => {
             "install it (`apt install bubblewrap`, `dnf install bubblewrap`)"
         }

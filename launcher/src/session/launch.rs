@@ -4,6 +4,7 @@
 //! served before the sandbox binds it, and it is unmounted when nothing inside lives any more.
 
 use std::ffi::OsString;
+use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
@@ -21,8 +22,7 @@ use super::home::AegisHome;
 use super::lock::Lock;
 use super::project::Project;
 use super::record::{Bytes, Enforcement, MountMode, State};
-use super::serve::{Beginning, Serving, Setting};
-use super::stale::fusermount;
+use super::serve::{Beginning, ServeError, Serving, Setting};
 use crate::doctor;
 use crate::error::{CommandError, OWN_FAILURE};
 use crate::sandbox::{self, Descriptors, HostFacts, Plan, Request, Running, SandboxError};
@@ -58,7 +58,35 @@ pub struct Finished {
 struct Outset {
     facts: HostFacts,
     exits: Exits,
-    mode: MountMode,
+    entrance: Entrance,
+}
+
+/// Whether the launcher has a mount namespace of its own.
+enum Entrance {
+    Entered,
+    Refused(SandboxError),
+}
+
+impl Entrance {
+    const fn mode(&self) -> MountMode {
+        match self {
+            Self::Entered => MountMode::Namespace,
+            Self::Refused(_) => MountMode::Fusermount,
+        }
+    }
+
+    /// Says both reasons when neither way of mounting works.
+    fn explain(&self, error: ServeError) -> CommandError {
+        match self {
+            Self::Refused(refusal) if matches!(error, ServeError::Mount { .. }) => {
+                CommandError::NoMount {
+                    refusal: refusal.to_string(),
+                    helper: error.to_string(),
+                }
+            }
+            _ => error.into(),
+        }
+    }
 }
 
 /// A command that runs, and everything that lives as long as it does.
@@ -77,7 +105,7 @@ impl Launch {
     pub fn begin(self, agent: String) -> Result<Finished, CommandError> {
         let exits = Exits::new(&self.config.allow)?;
         let facts = sandbox::facts::gather(&self.request("", &exits))?;
-        let mode = enter()?;
+        let entrance = enter()?;
         let purpose = Purpose {
             agent,
             command: self.recorded_command(),
@@ -86,7 +114,11 @@ impl Launch {
         let started = self.start(
             &mut session,
             &lock,
-            Outset { facts, exits, mode },
+            Outset {
+                facts,
+                exits,
+                entrance,
+            },
             Beginning::First,
         );
         match started {
@@ -105,13 +137,17 @@ impl Launch {
     pub fn again(self, mut session: Session) -> Result<Finished, CommandError> {
         let exits = Exits::new(&self.config.allow)?;
         let facts = sandbox::facts::gather(&self.request("", &exits))?;
-        let mode = enter()?;
+        let entrance = enter()?;
         let lock = session.claim()?;
         let before = session.record().clone();
         match self.start(
             &mut session,
             &lock,
-            Outset { facts, exits, mode },
+            Outset {
+                facts,
+                exits,
+                entrance,
+            },
             Beginning::Again,
         ) {
             Ok(underway) => attend(session, &lock, underway),
@@ -131,7 +167,7 @@ impl Launch {
     ) -> Result<Underway, CommandError> {
         session.update(lock, |record| {
             record.command = self.recorded_command();
-            record.mount = outset.mode;
+            record.mount = outset.entrance.mode();
             record.server = std::process::id();
             record.state = State::Running;
             record.ended = None;
@@ -144,8 +180,9 @@ impl Launch {
             beginning,
             policy: self.config.policy.as_deref(),
             mountpoint: &mountpoint,
-            mode: outset.mode,
-        })?;
+            mode: outset.entrance.mode(),
+        })
+        .map_err(|error| outset.entrance.explain(error))?;
         match self.start_inside(session, outset, &serving) {
             Ok((running, door, stdio)) => {
                 let enforced = Enforcement {
@@ -234,16 +271,20 @@ impl Launch {
     }
 }
 
-/// Moves into a mount namespace of our own, or finds that the set-uid helper has to do.
-fn enter() -> Result<MountMode, CommandError> {
+/// Moves into a mount namespace of our own, or finds that the set-uid helper has to do. Bubblewrap
+/// may be granted the namespaces that are refused to us.
+fn enter() -> Result<Entrance, CommandError> {
     if is_namespace_hollow() {
-        return Ok(MountMode::Fusermount);
+        let reason = "kernel.apparmor_restrict_unprivileged_userns is 1";
+        let source = io::ErrorKind::PermissionDenied.into();
+        return Ok(Entrance::Refused(SandboxError::NamespaceRefused {
+            reason,
+            source,
+        }));
     }
     match sandbox::namespace::enter() {
-        Ok(_) => Ok(MountMode::Namespace),
-        Err(SandboxError::NamespaceRefused { .. }) if fusermount().is_some() => {
-            Ok(MountMode::Fusermount)
-        }
+        Ok(_) => Ok(Entrance::Entered),
+        Err(refusal @ SandboxError::NamespaceRefused { .. }) => Ok(Entrance::Refused(refusal)),
         Err(error) => Err(error.into()),
     }
 }
@@ -269,7 +310,9 @@ fn attend(mut session: Session, lock: &Lock, underway: Underway) -> Result<Finis
     let _passed = door.close();
     let status = ended.as_ref().map_or(OWN_FAILURE, |exit| exit.code);
     let mut lapses = Vec::new();
-    let noted = serving.note(Event::Ended { status: i32::from(status) });
+    let noted = serving.note(Event::Ended {
+        status: i32::from(status),
+    });
     lapses.extend(noted.err().map(CommandError::from));
     lapses.extend(serving.stop().err().map(CommandError::from));
     let recorded = session.update(lock, |record| {
@@ -279,5 +322,9 @@ fn attend(mut session: Session, lock: &Lock, underway: Underway) -> Result<Finis
     });
     lapses.extend(recorded.err().map(CommandError::from));
     ended?;
-    Ok(Finished { session, status, lapses })
+    Ok(Finished {
+        session,
+        status,
+        lapses,
+    })
 }
