@@ -129,3 +129,64 @@ fn is_in_group(kind: &str, group: &str, actions: &Entities) -> bool {
     let uid = |id: &str| EntityUid::from_type_name_and_id(action.clone(), EntityId::new(id));
     actions.is_ancestor_of(&uid(group), &uid(kind)) || kind == group
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Policy;
+    use super::*;
+
+    fn looks(kind: Kind, source: &str) -> bool {
+        Policy::with_user("test.cedar", source)
+            .unwrap()
+            .looks_at_names(kind)
+    }
+
+    #[test]
+    fn the_builtin_policy_looks_at_no_name() {
+        let policy = Policy::builtin().unwrap();
+        assert!(
+            Kind::ALL
+                .into_iter()
+                .all(|kind| !policy.looks_at_names(kind))
+        );
+    }
+
+    #[test]
+    fn classes_are_not_names() {
+        for source in [
+            r#"permit(principal, action, resource);"#,
+            r#"permit(principal, action, resource is ShadowPath in Label::"ci");"#,
+            r#"permit(principal, action, resource) when { resource in Label::"ci" };"#,
+            r#"permit(principal, action, resource) unless { resource in [Label::"ci", Label::"vcs"] };"#,
+            r#"permit(principal, action, resource) when { context.reversibility == "reversible" };"#,
+            r#"permit(principal, action == Action::"net.connect", resource) when { !resource.listed };"#,
+            r#"permit(principal, action, resource) when { resource is Endpoint && resource.listed };"#,
+        ] {
+            let any = Kind::ALL.into_iter().any(|kind| looks(kind, source));
+            assert!(!any, "{source}");
+        }
+    }
+
+    #[test]
+    fn names_are_names_however_they_are_looked_at() {
+        for source in [
+            r#"permit(principal, action == Action::"fs.read", resource == ShadowPath::"a");"#,
+            r#"permit(principal, action == Action::"fs.read", resource) when { resource.path == "a" };"#,
+            r#"permit(principal, action == Action::"fs.read", resource) when { ["a"].contains(resource.path) };"#,
+            r#"permit(principal, action == Action::"fs.read", resource) when { {x: resource}.x.path like "a*" };"#,
+            r#"permit(principal, action == Action::"fs.read", resource) when { resource == ShadowPath::"a" };"#,
+            r#"permit(principal, action == Action::"fs.read", resource) when { if resource has path then resource.path == "a" else false };"#,
+            r#"permit(principal, action in Action::"fs.any", resource) when { resource.path == "a" };"#,
+        ] {
+            assert!(looks(Kind::FsRead, source), "{source}");
+            assert!(!looks(Kind::NetConnect, source), "{source}");
+        }
+    }
+
+    #[test]
+    fn groups_of_actions_are_followed() {
+        let source = r#"permit(principal, action in [Action::"fs.change"], resource) when { resource.path == "a" };"#;
+        assert!(looks(Kind::FsWrite, source) && looks(Kind::FsMeta, source));
+        assert!(!looks(Kind::FsRead, source) && !looks(Kind::WorkspaceCommit, source));
+    }
+}

@@ -8,6 +8,7 @@ mod request;
 
 use std::sync::Arc;
 
+use cedar_policy::ffi::DetailedError;
 use cedar_policy::{
     Authorizer, Decision, ParseErrors, PolicyId, PolicySet, Response, Schema, ValidationMode,
     Validator,
@@ -196,8 +197,9 @@ fn add(
         .parse()
         .map_err(|error: ParseErrors| diagnose::error(source_name, source, &(&error).into()))?;
     let checked = Validator::new(schema.clone()).validate(&parsed, ValidationMode::Strict);
-    if let Some(error) = checked.validation_errors().next() {
-        return Err(diagnose::error(source_name, source, &error.into()));
+    let mistakes = checked.validation_errors().map(DetailedError::from);
+    if let Some(first) = mistakes.min_by_key(diagnose::offset) {
+        return Err(diagnose::error(source_name, source, &first));
     }
     if let Some(template) = parsed.templates().next() {
         let message = format!("`{}` is a template, which nothing links", template.id());
@@ -217,4 +219,56 @@ fn add(
         set.add(policy).map_err(duplicate)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_schema_has_every_kind_and_no_other() {
+        let schema = parse_schema().unwrap();
+        let groups: BTreeSet<String> = schema.action_groups().map(ToString::to_string).collect();
+        let actions = schema
+            .actions()
+            .map(ToString::to_string)
+            .filter(|id| !groups.contains(id));
+        let kinds = Kind::ALL.map(|kind| format!("Action::\"{}\"", kind.name()));
+        let named = BTreeSet::from(kinds);
+        let unused = BTreeSet::from(
+            ["fs.any", "fs.change", "workspace.land"].map(|group| format!("Action::\"{group}\"")),
+        );
+        let leaves: BTreeSet<String> = actions.filter(|id| !unused.contains(id)).collect();
+        assert_eq!(leaves, named);
+    }
+
+    #[test]
+    fn every_builtin_policy_has_an_id_and_a_reason() {
+        for policy in Policy::builtin().unwrap().set.policies() {
+            assert_eq!(
+                policy.annotation("id"),
+                Some(policy.id().to_string().as_str())
+            );
+            assert!(
+                policy
+                    .annotation("reason")
+                    .is_some_and(|reason| !reason.is_empty())
+            );
+        }
+    }
+
+    #[test]
+    fn builtin_policies_name_labels_that_exist() {
+        let mut rest = DEFAULT;
+        while let Some((_, after)) = rest.split_once("Label::\"") {
+            let (name, after) = after.split_once('"').unwrap();
+            assert!(
+                crate::Label::ALL.iter().any(|label| label.name() == name),
+                "{name}"
+            );
+            rest = after;
+        }
+    }
 }
