@@ -143,7 +143,8 @@ impl Guard {
         }
     }
 
-    /// Makes a node: `fs.create`, and `fs.write` for a file.
+    /// Makes a node: `fs.create`, and `fs.write` for a file; a symbolic link is an `fs.link`, since
+    /// what it stands for lies elsewhere.
     ///
     /// # Errors
     /// [`OverlayError::Refused`], and as for [`Overlay::create`].
@@ -151,11 +152,13 @@ impl Guard {
         self.again(|| {
             let _still = self.still();
             let path = self.overlay.child_path(parent, name)?;
-            let labels = self.labels_for(&path, matches!(new.kind, NodeKind::Symlink(_)));
+            let symlink = matches!(new.kind, NodeKind::Symlink(_));
+            let labels = self.labels_for(&path, symlink);
             if new.kind == NodeKind::File {
                 self.judge(pid, Kind::FsWrite, &path, labels)?;
             }
-            let permit = self.judge(pid, Kind::FsCreate, &path, labels)?;
+            let kind = if symlink { Kind::FsLink } else { Kind::FsCreate };
+            let permit = self.judge(pid, kind, &path, labels)?;
             self.overlay.create(&permit, parent, name, new.clone())
         })
     }
