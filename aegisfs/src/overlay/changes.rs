@@ -1,9 +1,45 @@
 //! What the agent changed, as values that the commit pipeline starts from.
 
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use aegis_policies::RelPath;
-use aegis_policies::journal::{Baseline, NodeKind};
+use aegis_policies::journal::{self, Baseline, NodeId, NodeKind};
+
+use super::content::file_name;
+use super::error::OverlayError;
+use super::lower::LowerRoot;
+use super::shadow::{FolderKey, Node, Shadow};
+use crate::layout::SessionDir;
+
+/// Lists every name whose meaning differs from what the host had when the agent first touched it,
+/// parents before what is in them. Of a moved directory everything in it is listed, with what the
+/// host has there now; of a removed one, what the agent saw removed and not what the host made
+/// later.
+///
+/// It reads the journal and the two trees and changes nothing. Of a session that is live the result
+/// is one moment's.
+///
+/// # Errors
+/// [`OverlayError`] when the journal or the project can not be read.
+pub fn changes(
+    session: &SessionDir,
+    project: BorrowedFd<'_>,
+) -> Result<Vec<Change>, OverlayError> {
+    let shadow = Shadow::replay(journal::read(&session.journal())?)?;
+    let lower = LowerRoot::new(project.try_clone_to_owned().map_err(|error| {
+        OverlayError::Os(rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO))
+    })?)?;
+    let mut names = Names { shadow: &shadow, lower: &lower, session, found: BTreeMap::new() };
+    for (path, baseline) in shadow.removed() {
+        names.gone(path, baseline);
+    }
+    for (id, node) in shadow.nodes() {
+        names.add_node(id, node)?;
+    }
+    Ok(names.into_changes())
+}
 
 /// One name whose meaning differs from what the host had when the agent first touched it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,4 +74,122 @@ pub enum Content {
     Shadow(PathBuf),
     /// Still in the host's tree under this name: the file was moved or its mode changed.
     Host(RelPath),
+}
+
+/// What is known of each name.
+struct Names<'a> {
+    shadow: &'a Shadow,
+    lower: &'a LowerRoot,
+    session: &'a SessionDir,
+    found: BTreeMap<RelPath, Name>,
+}
+
+#[derive(Default)]
+struct Name {
+    before: Option<Baseline>,
+    after: Option<After>,
+    moved_from: Option<RelPath>,
+}
+
+impl Names<'_> {
+    fn gone(&mut self, path: &RelPath, baseline: &Baseline) {
+        let name = self.found.entry(path.clone()).or_default();
+        name.before.get_or_insert_with(|| baseline.clone());
+    }
+
+    fn add_node(&mut self, id: NodeId, node: &Node) -> Result<(), OverlayError> {
+        let shown: Vec<RelPath> =
+            node.names.iter().filter_map(|place| self.shadow.place_path(place)).collect();
+        let Some(origin) = &node.origin else {
+            for path in shown {
+                let after = self.after(id, node);
+                self.found.entry(path).or_default().after = Some(after);
+            }
+            return Ok(());
+        };
+        let home = &origin.lower.path;
+        if home.is_root() {
+            return Ok(());
+        }
+        // A further name of the host's that the shadow never named still leads to the node.
+        let stayed = shown.contains(home) || (node.names.is_empty() && !node.is_folder());
+        if !stayed {
+            self.gone(home, &origin.baseline);
+        }
+        for path in shown {
+            let after = self.after(id, node);
+            if path == *home {
+                if node.upper || after.mode != origin.baseline.mode {
+                    self.gone(&path, &origin.baseline);
+                    self.found.entry(path).or_default().after = Some(after);
+                }
+                continue;
+            }
+            let name = self.found.entry(path.clone()).or_default();
+            name.after = Some(after);
+            name.moved_from = Some(home.clone());
+            if node.is_folder() {
+                self.add_moved(home, &path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists what a moved directory of the host brings along untouched.
+    fn add_moved(&mut self, home: &RelPath, shown: &RelPath) -> Result<(), OverlayError> {
+        let mut left = vec![(home.clone(), shown.clone())];
+        while let Some((home, shown)) = left.pop() {
+            let folder = FolderKey::Lower(home.clone());
+            for entry in self.lower.list(&home).unwrap_or_default() {
+                if self.shadow.child(&folder, &entry.name).is_some() {
+                    continue;
+                }
+                let (Ok(from), Ok(to)) = (home.join(&entry.name), shown.join(&entry.name)) else {
+                    continue;
+                };
+                let Ok(stat) = self.lower.stat(&from) else { continue };
+                // Devices can not be landed, and nobody but root can make them.
+                let Ok((_, baseline)) = self.lower.describe(&from, &stat) else { continue };
+                if baseline.kind == NodeKind::Directory {
+                    left.push((from.clone(), to.clone()));
+                }
+                let content =
+                    (baseline.kind == NodeKind::File).then(|| Content::Host(from.clone()));
+                let after = After {
+                    kind: baseline.kind.clone(),
+                    mode: baseline.mode,
+                    content,
+                    node: stat.ino,
+                };
+                self.gone(&from, &baseline);
+                let name = self.found.entry(to).or_default();
+                name.after = Some(after);
+                name.moved_from = Some(from);
+            }
+        }
+        Ok(())
+    }
+
+    fn after(&self, id: NodeId, node: &Node) -> After {
+        let content = match (&node.kind, &node.origin) {
+            (NodeKind::File, _) if node.upper => {
+                Some(Content::Shadow(self.session.content().join(file_name(id))))
+            }
+            (NodeKind::File, Some(origin)) => Some(Content::Host(origin.lower.path.clone())),
+            _ => None,
+        };
+        let mode = node.mode.or(node.origin.as_ref().map(|origin| origin.baseline.mode));
+        After { kind: node.kind.clone(), mode: mode.unwrap_or(0), content, node: id.0 }
+    }
+
+    fn into_changes(self) -> Vec<Change> {
+        let named = self.found.into_iter().filter(|(_, name)| {
+            name.before.is_some() || name.after.is_some()
+        });
+        named
+            .map(|(path, Name { before, after, moved_from })| {
+                Change { path, before, after, moved_from }
+            })
+            .collect()
+    }
 }

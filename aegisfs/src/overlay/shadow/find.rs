@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use aegis_policies::RelPath;
-use aegis_policies::journal::NodeId;
 
 use super::{Child, Folder, FolderKey, Place, Shadow};
 
@@ -31,17 +30,6 @@ impl Shadow {
         }
         names.reverse();
         RelPath::parse(&names.join(&b'/')).ok()
-    }
-
-    /// A path at which a node of the shadow is shown.
-    pub(crate) fn node_path(&self, id: NodeId) -> Option<RelPath> {
-        let node = self.nodes.get(&id)?;
-        if let Some(FolderKey::Lower(path)) = node.folder_key(id)
-            && path.is_root()
-        {
-            return Some(path);
-        }
-        node.names.iter().find_map(|place| self.place_path(place))
     }
 
     /// The path of a name.

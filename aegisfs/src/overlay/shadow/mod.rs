@@ -179,11 +179,6 @@ impl Shadow {
         self.removed.iter()
     }
 
-    /// What the host had under a name that is gone.
-    pub(crate) fn removed_at(&self, lower: &RelPath) -> Option<&Baseline> {
-        self.removed.get(lower)
-    }
-
     /// Gives a node without a name content of its own; there is no name to record it under.
     pub(crate) fn orphan_copied_up(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.get_mut(&id) {
