@@ -125,6 +125,14 @@ impl TestEnv {
     /// A command of the user in the project, with nothing of the suite's own environment.
     #[must_use]
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = self.command_as_root(program);
+        self.user.apply(&mut command);
+        command
+    }
+
+    /// The same as whoever runs the suite: for what has to be prepared around the user.
+    #[must_use]
+    pub fn command_as_root(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         let path = format!(
             "{}/.cargo/bin:/usr/local/bin:/usr/bin:/bin",
@@ -140,7 +148,6 @@ impl TestEnv {
             .env("TERM", "dumb")
             .env("SHELL", "/bin/bash")
             .current_dir(&self.project);
-        self.user.apply(&mut command);
         command
     }
 

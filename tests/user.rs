@@ -53,6 +53,12 @@ impl User {
         })
     }
 
+    /// Whether the suite runs as root and switches to this user.
+    #[must_use]
+    pub const fn is_switched_to(&self) -> bool {
+        self.switch
+    }
+
     /// Makes a command run as this user.
     pub fn apply(&self, command: &mut Command) {
         if self.switch {
