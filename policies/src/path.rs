@@ -172,7 +172,8 @@ pub fn escape(bytes: &[u8]) -> String {
 }
 
 /// Characters that move the cursor, reorder text or show nothing (Unicode TR 36, "Trojan Source").
-fn is_deceptive(character: char) -> bool {
+#[must_use]
+pub fn is_deceptive(character: char) -> bool {
     character.is_control()
         || matches!(character,
             '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'

@@ -1,6 +1,19 @@
 //! `aegis-os audit`: the journal of a session, for people and for programs.
 
+mod history;
+mod json;
+mod text;
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use aegis_policies::journal;
+
+use self::history::History;
 use super::Outcome;
+use crate::error::CommandError;
+use crate::session;
 
 /// Shows every effect of a session with the decision that allowed or refused it.
 #[derive(Debug, clap::Args)]
@@ -16,6 +29,47 @@ pub struct Args {
 ///
 /// # Errors
 /// When the session or its journal can not be read.
-pub fn run(_args: &Args) -> Outcome {
-    Ok(std::process::ExitCode::SUCCESS)
+pub fn run(args: &Args) -> Outcome {
+    let session = session::find(args.session.as_deref())?;
+    let mut output = BufWriter::new(io::stdout().lock());
+    print(&session.dir().journal(), args.json, &mut output)?;
+    Ok(ExitCode::SUCCESS)
 }
+
+/// Writes the entries of the journal in `directory` to `output`, one line each, while the session
+/// may still be running.
+///
+/// As text, entries that only explain others (which program a process number stood for, what a
+/// decision said) are told with the entries that refer to them.
+///
+/// # Errors
+/// When the journal can not be read or is damaged; what lies before the damage has been written. A
+/// reader that went away (`| head`) is none.
+pub fn print(directory: &Path, json: bool, output: &mut dyn Write) -> Result<(), CommandError> {
+    let mut history = History::default();
+    let written = journal::read(directory)?.try_for_each(|item| {
+        let (seq, entry) = item?;
+        history.note(&entry);
+        let line = if json {
+            Some(json::line(seq, &entry, &history))
+        } else {
+            text::line(&entry, &history)
+        };
+        line.map_or(Ok(()), |line| writeln!(output, "{line}"))
+            .map_err(writing)
+    });
+    let flushed = output.flush().map_err(writing);
+    match written.and(flushed) {
+        Err(CommandError::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+fn writing(source: io::Error) -> CommandError {
+    CommandError::io("writing to standard output", source)
+}
+
+#[cfg(test)]
+mod tests;
