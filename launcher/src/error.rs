@@ -171,6 +171,7 @@ fn next_for_sandbox(error: &SandboxError) -> Option<&'static str> {
         SandboxError::BubblewrapMissing => {
             "install it (`apt install bubblewrap`, `dnf install bubblewrap`)"
         }
+        SandboxError::Path { .. } => "check that path, or leave it out",
         SandboxError::BubblewrapUntrusted(_) => "reinstall bubblewrap from your distribution",
         _ => return None,
     })

@@ -33,8 +33,8 @@ Example:
 /// When the view can not be mounted; no session is then left behind.
 pub fn run(args: &Args) -> Outcome {
     let project = Project::at(&args.project)?;
+    project.check_apart(&AegisHome::place()?)?;
     let home = AegisHome::create()?;
-    project.check_apart(home.path())?;
     let config = Config::load(&home)?;
     let view = View::open(home, project, &args.mountpoint, &config)?;
     talk::say(&format!(

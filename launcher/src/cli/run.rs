@@ -56,8 +56,8 @@ A key in ANTHROPIC_API_KEY or OPENAI_API_KEY is not visible inside; the proxy ad
 pub fn run(args: &Args) -> Outcome {
     let directory = current_directory()?;
     let project = Project::around(&directory)?;
+    project.check_apart(&AegisHome::place()?)?;
     let home = AegisHome::create()?;
-    project.check_apart(home.path())?;
     let mut config = Config::load(&home)?;
     config.allow.extend(args.allow.iter().cloned());
     config
@@ -83,11 +83,15 @@ pub fn run(args: &Args) -> Outcome {
 #[must_use]
 pub fn report(finished: &Finished) -> ExitCode {
     for lapse in &finished.lapses {
-        talk::say(&format!("aegis-os: the end of the session is not on record: {lapse}"));
+        talk::say(&format!(
+            "aegis-os: the end of the session is not on record: {lapse}"
+        ));
     }
     match summary::of_run(finished) {
         Ok(text) => talk::say(&text),
-        Err(error) => talk::say(&format!("aegis-os: what the session did can not be shown: {error}")),
+        Err(error) => talk::say(&format!(
+            "aegis-os: what the session did can not be shown: {error}"
+        )),
     }
     ExitCode::from(finished.status)
 }

@@ -111,6 +111,9 @@ fn next_for(source: &io::Error) -> Option<String> {
         Errno::ACCESS | Errno::PERM | Errno::ROFS => {
             "set `AEGIS_HOME` to a folder that you can write to"
         }
+        Errno::NOENT | Errno::NOTDIR => {
+            "make the folder above it, or set `AEGIS_HOME` to a folder that can be made"
+        }
         Errno::MFILE | Errno::NFILE => "raise the limit of open files (`ulimit -n`)",
         _ => return None,
     };

@@ -43,6 +43,21 @@ impl AegisHome {
         }
     }
 
+    /// Where the folder is or will be, as far as it exists free of links.
+    ///
+    /// # Errors
+    /// When no place for it is known.
+    pub fn place() -> Result<PathBuf, SessionError> {
+        let path = wanted()?;
+        let real = path.ancestors().find_map(|above| {
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            let found = openat(rustix::fs::CWD, above, flags, Mode::empty()).ok()?;
+            let missing = path.strip_prefix(above).ok()?;
+            Some(real_path(found.as_fd()).ok()?.join(missing))
+        });
+        Ok(real.unwrap_or(path))
+    }
+
     /// Opens the folder, making it when there is none.
     ///
     /// # Errors

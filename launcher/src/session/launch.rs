@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use aegis_egress::Door;
 use aegis_policies::journal::Event;
+use nix::sys::signal::{SigSet, Signal};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::process::geteuid;
 
@@ -106,6 +107,7 @@ impl Launch {
         let exits = Exits::new(&self.config.allow)?;
         let facts = sandbox::facts::gather(&self.request("", &exits))?;
         let entrance = enter()?;
+        hold_signals()?;
         let purpose = Purpose {
             agent,
             command: self.recorded_command(),
@@ -138,6 +140,7 @@ impl Launch {
         let exits = Exits::new(&self.config.allow)?;
         let facts = sandbox::facts::gather(&self.request("", &exits))?;
         let entrance = enter()?;
+        hold_signals()?;
         let lock = session.claim()?;
         let before = session.record().clone();
         match self.start(
@@ -287,6 +290,16 @@ fn enter() -> Result<Entrance, CommandError> {
         Err(refusal @ SandboxError::NamespaceRefused { .. }) => Ok(Entrance::Refused(refusal)),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Holds back what would end the launcher until the relay listens, so that no half-made session is
+/// left behind.
+fn hold_signals() -> Result<(), CommandError> {
+    let held: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
+        .into_iter()
+        .collect();
+    held.thread_block()
+        .map_err(|errno| CommandError::io("holding signals back", errno.into()))
 }
 
 /// Whether the system lets a user enter a namespace and then do nothing in it, as AppArmor does on

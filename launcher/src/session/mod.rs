@@ -27,6 +27,7 @@ use aegisfs::overlay::changes::Change;
 use rustix::fs::{Mode, OFlags, openat};
 
 use crate::error::CommandError;
+use serve::ServeError;
 
 pub use create::{Purpose, abandon, create};
 pub use error::SessionError;
@@ -166,11 +167,12 @@ impl Session {
     }
 }
 
-/// What `session` changed, in the order of the names.
+/// What `session` changed, parents before what is in them.
 ///
 /// # Errors
-/// When its journal can not be replayed.
+/// When its journal can not be replayed, or its project is not there any more.
 pub fn changes(session: &Session) -> Result<Vec<Change>, CommandError> {
-    let _ = session;
-    Ok(Vec::new())
+    let project = Project::of(session)?;
+    let changes = aegisfs::overlay::changes::changes(session.dir(), project.directory());
+    changes.map_err(|error| ServeError::from(error).into())
 }

@@ -164,14 +164,14 @@ fn check_mountpoint(path: &Path, others: &[&Path]) -> Result<PathBuf, CommandErr
     let directory =
         openat(CWD, path, flags, Mode::empty()).map_err(|errno| refuse(errno.to_string()))?;
     let real = real_path(directory.as_fd()).map_err(|error| refuse(error.to_string()))?;
-    if let Some(other) = others
-        .iter()
-        .find(|other| real.starts_with(other) || other.starts_with(&real))
-    {
-        return Err(refuse(format!(
-            "`{}` lies in it or around it",
-            other.display()
-        )));
+    for other in others {
+        let other_shown = other.display();
+        if real.starts_with(other) {
+            return Err(refuse(format!("it lies in `{other_shown}`")));
+        }
+        if other.starts_with(&real) {
+            return Err(refuse(format!("it holds `{other_shown}`")));
+        }
     }
     let names = Dir::read_from(&directory).map_err(|errno| refuse(errno.to_string()))?;
     let is_empty = names

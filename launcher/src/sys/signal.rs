@@ -21,7 +21,8 @@ pub(crate) struct SignalPipe {
 }
 
 impl SignalPipe {
-    /// Routes `signals` to a new pipe.
+    /// Routes `signals` to a new pipe, and unblocks them for the calling thread: those that were
+    /// held back arrive now.
     ///
     /// # Errors
     /// When a pipe or a handler is refused.
@@ -43,6 +44,7 @@ impl SignalPipe {
             let former = unsafe { sigaction(*signal, &action) }?;
             pipe.former.push((*signal, former));
         }
+        signals.iter().copied().collect::<SigSet>().thread_unblock()?;
         Ok(pipe)
     }
 
