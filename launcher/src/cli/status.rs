@@ -56,10 +56,9 @@ fn as_text(session: &Session) -> Result<String, CommandError> {
         let _ok = writeln!(text, "{title:8} {value}");
     }
     let changed = session::changes(session)?;
-    text.push_str(
-        summary::lines(&changed, &Effects::read(session, Span::Whole)?).trim_start_matches('\n'),
-    );
-    text.push('\n');
+    for (title, content) in summary::lines(&changed, &Effects::read(session, Span::Whole)?) {
+        let _ok = writeln!(text, "{title:8} {content}");
+    }
     Ok(text)
 }
 

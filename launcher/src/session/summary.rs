@@ -1,6 +1,6 @@
 //! What a session did, in a few lines: from its journal and its tree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use aegis_policies::Scope;
@@ -94,6 +94,10 @@ impl Effects {
                     .or_default()
                     .add(named(&effect.scope));
             }
+            Event::Blocked { effect, reason } => {
+                let key = (effect.kind.name(), escape(reason.as_bytes()));
+                self.refused.entry(key).or_default().add(named(&effect.scope));
+            }
             Event::Tunnel { host, port, .. } => {
                 let name = format!("{}:{port}", escape(host.as_bytes()));
                 *self.connections.entry(name).or_default() += 1;
@@ -123,11 +127,11 @@ impl Tally {
 }
 
 impl Counts {
-    /// Counts `changes`.
+    /// Counts `changes`; git's own records are left out.
     #[must_use]
     pub fn of(changes: &[Change]) -> Self {
         let mut counts = Self::default();
-        for change in changes {
+        for change in work(changes) {
             let counter = match (&change.moved_from, &change.before, &change.after) {
                 (_, _, None) => &mut counts.deleted,
                 (Some(_), _, Some(_)) => &mut counts.moved,
@@ -156,6 +160,23 @@ impl Counts {
     }
 }
 
+/// The changes that are work of the agent: without git's own records, and without the old name of
+/// what was moved, which its new name stands for.
+fn work(changes: &[Change]) -> impl Iterator<Item = &Change> {
+    let left: BTreeSet<_> = changes
+        .iter()
+        .filter_map(|change| change.moved_from.as_ref())
+        .collect();
+    changes.iter().filter(move |change| {
+        let is_old_name = change.after.is_none() && left.contains(&change.path);
+        !is_old_name && !is_git_record(change)
+    })
+}
+
+fn is_git_record(change: &Change) -> bool {
+    change.path.as_bytes().starts_with(b".git/") || change.path.as_bytes() == b".git"
+}
+
 /// The lines that end a run.
 ///
 /// # Errors
@@ -167,54 +188,67 @@ pub fn of_run(finished: &Finished) -> Result<String, CommandError> {
     if finished.status != 0 {
         let _ok = write!(text, " (exit status {})", finished.status);
     }
-    text.push_str(&lines(&changed, &Effects::read(session, Span::LastRun)?));
-    line(&mut text, "next", &next(session, !changed.is_empty()));
+    let mut shown = lines(&changed, &Effects::read(session, Span::LastRun)?);
+    shown.push(("next", next(session, !changed.is_empty())));
+    for (title, content) in shown {
+        let _ok = write!(text, "\n  {title:8} {content}");
+    }
     Ok(text)
 }
 
-/// What changed, was refused and went over the network; each line begins with a line feed.
+/// What changed, was refused and went over the network, each line with its title.
 #[must_use]
-pub fn lines(changed: &[Change], effects: &Effects) -> String {
-    let mut text = String::new();
-    line(&mut text, "changed", &shown_changes(changed));
-    let mut title = "refused";
-    for ((kind, policies), tally) in &effects.refused {
-        line(&mut text, title, &shown_refusal(kind, policies, tally));
-        title = "";
+pub fn lines(changed: &[Change], effects: &Effects) -> Vec<(&'static str, String)> {
+    let mut lines = vec![("changed", shown_changes(changed))];
+    let titles = std::iter::once("refused").chain(std::iter::repeat(""));
+    for (title, ((kind, policies), tally)) in titles.zip(&effects.refused) {
+        lines.push((title, shown_refusal(kind, policies, tally)));
     }
     let requests = effects
         .requests
         .iter()
         .map(|(name, count)| format!("{name} ({count} requests)"));
-    let tunnels = effects.connections.iter().map(|(name, count)| match count {
-        1 => name.clone(),
-        _ => format!("{name} ({count} connections)"),
-    });
+    let tunnels = effects
+        .connections
+        .iter()
+        .map(|(name, count)| format!("{name} ({count} connections)"));
     let network: Vec<_> = requests.chain(tunnels).collect();
     if !network.is_empty() {
-        line(&mut text, "network", &network.join(", "));
+        lines.push(("network", network.join(", ")));
     }
-    text
-}
-
-fn line(text: &mut String, title: &str, content: &str) {
-    let _ok = write!(text, "\n  {title:8} {content}");
+    lines
 }
 
 fn shown_changes(changed: &[Change]) -> String {
-    if changed.is_empty() {
-        return "nothing".to_owned();
-    }
-    let names: Vec<_> = changed
-        .iter()
-        .take(SHOWN)
+    let records = if changed.iter().any(is_git_record) {
+        "git's records"
+    } else {
+        ""
+    };
+    let names: Vec<_> = work(changed)
         .map(|change| change.path.to_string())
         .collect();
-    let counts = Counts::of(changed).shown();
+    if names.is_empty() {
+        return if records.is_empty() {
+            "nothing".to_owned()
+        } else {
+            records.to_owned()
+        };
+    }
+    let first = names
+        .iter()
+        .take(SHOWN)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    let more = match names.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let and = if records.is_empty() { "" } else { "; " };
     format!(
-        "{counts}: {}{}",
-        names.join(", "),
-        more(changed.len().saturating_sub(names.len()))
+        "{}: {first}{more}{and}{records}",
+        Counts::of(changed).shown()
     )
 }
 
@@ -235,14 +269,6 @@ fn shown_refusal(kind: &str, policies: &str, tally: &Tally) -> String {
         tally.count,
         names.join(", ")
     )
-}
-
-fn more(count: usize) -> String {
-    if count == 0 {
-        String::new()
-    } else {
-        format!(" and {count} more")
-    }
 }
 
 fn named(scope: &Scope) -> String {
