@@ -51,8 +51,8 @@ fn bubblewrap_can_not_be_started() {
 #[test]
 fn user_namespaces_are_refused() {
     let env = TestEnv::with_repository();
-    let without = "echo 0 > /proc/sys/user/max_user_namespaces";
-    if let Some(seen) = in_a_machine_where(&env, without, "true") {
+    let without = format!("{LIMIT}max_user_namespaces");
+    if let Some(seen) = in_a_machine_where(&env, &without, "true") {
         tells(&env, &seen, &["namespaces", "doctor"]);
     }
 }
@@ -69,10 +69,10 @@ fn there_is_no_fuse_device() {
     }
 }
 
-/// Runs `aegis-os run -- bash -c SCRIPT` after `preparation`, which root of a user namespace carries
-/// out in a mount namespace of its own: what it takes away is missing there only.
+/// Runs `aegis-os run -- bash -c SCRIPT` after `preparation`, which root carries out in namespaces of
+/// the test's own: what it takes away is missing there only.
 ///
-/// `None` when the suite does not run as root, who alone may map every user into a namespace.
+/// `None` when the suite does not run as root.
 fn in_a_machine_where(env: &TestEnv, preparation: &str, script: &str) -> Option<Finished> {
     if !env.user.is_switched_to() {
         println!("skipped: only root can prepare such a machine");
@@ -80,22 +80,30 @@ fn in_a_machine_where(env: &TestEnv, preparation: &str, script: &str) -> Option<
     }
     let (uid, gid) = (env.user.uid, env.user.gid);
     let whole = format!(
-        "set -e; {preparation}\nexec setpriv --reuid={uid} --regid={gid} --clear-groups \
-         --inh-caps=-all -- {} run -- bash -c '{script}'",
+        "set -e; {preparation}\nsetpriv --reuid={uid} --regid={gid} --clear-groups \
+         --inh-caps=-all -- {} run -- bash -c '{script}' || exit $?",
         env.binary().display()
     );
-    let mut command = env.command_as_root("python3");
-    command.args(["-c", MACHINE, &whole]);
+    let mut command = env.command_as_root("unshare");
+    command.arg("--mount");
+    if preparation.starts_with(LIMIT) {
+        command.args(["python3", "-c", MACHINE, &whole]);
+    } else {
+        command.args(["bash", "-uc", &whole]);
+    }
     Some(Finished::of(&mut command))
 }
 
-/// Starts a shell as root of a new user namespace in which every user is who they are outside.
+const LIMIT: &str = "echo 0 > /proc/sys/user/";
+
+/// Starts a shell as root of a new user namespace in which every user is who they are outside, and
+/// whose limits can be changed without changing those of the machine.
 const MACHINE: &str = r#"
 import ctypes, os, sys
 up, down = os.pipe(), os.pipe()
 child = os.fork()
 if child == 0:
-    assert ctypes.CDLL(None).unshare(0x10000000 | 0x00020000) == 0
+    assert ctypes.CDLL(None).unshare(0x10000000) == 0
     os.write(up[1], b"x")
     os.read(down[0], 1)
     os.execvp("bash", ["bash", "-uc", sys.argv[1]])

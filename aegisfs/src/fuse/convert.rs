@@ -1,10 +1,12 @@
 //! The kernel's terms and ours.
 
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aegis_policies::journal::NodeId;
 use fuser::{FileAttr, INodeNo, OpenAccMode, OpenFlags, TimeOrNow};
 use rustix::fs::FileType;
+use rustix::process::{getegid, geteuid};
 
 use crate::overlay::{Access, Attr, SetTime};
 
@@ -12,6 +14,19 @@ use crate::overlay::{Access, Attr, SetTime};
 const HOST: Duration = Duration::from_secs(1);
 /// How long it may trust what only the session can change, which it sees itself.
 const OWN: Duration = Duration::from_secs(3600);
+
+/// What stat(2) shows for an id that the user namespace does not map (user_namespaces(7)).
+const UNMAPPED: u32 = 65_534;
+/// The user and group of this process, where it runs in a namespace that maps only these.
+///
+/// The kernel refuses every change of a node whose owner it can not name (`HAS_UNMAPPED_ID`), also
+/// to a member of its group. The host's tree is not written here, so whom a node of a stranger or of
+/// a shared group belongs to is shown as the one user there is.
+static ONLY_USER: LazyLock<Option<(u32, u32)>> = LazyLock::new(|| {
+    let map = std::fs::read_to_string("/proc/self/uid_map").ok()?;
+    let maps_one = map.split_whitespace().nth(2) == Some("1");
+    maps_one.then(|| (geteuid().as_raw(), getegid().as_raw()))
+});
 
 /// The time for which an answer may be trusted.
 pub(super) const fn trust(follows_host: bool) -> Duration {
@@ -31,12 +46,16 @@ pub(super) fn attributes(attr: &Attr) -> FileAttr {
         kind: file_type(attr.kind),
         perm: u16::try_from(attr.mode & 0o7777).unwrap_or(0),
         nlink: u32::try_from(attr.nlink).unwrap_or(u32::MAX),
-        uid: attr.uid,
-        gid: attr.gid,
+        uid: named(attr.uid, |(user, _)| user),
+        gid: named(attr.gid, |(_, group)| group),
         rdev: u32::try_from(attr.rdev).unwrap_or(0),
         blksize: 4096,
         flags: 0,
     }
+}
+
+fn named(id: u32, own: fn((u32, u32)) -> u32) -> u32 {
+    if id == UNMAPPED { ONLY_USER.map_or(id, own) } else { id }
 }
 
 /// What a name that leads nowhere looks like: node 0, which the kernel remembers as absent.
