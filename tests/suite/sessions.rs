@@ -83,6 +83,25 @@ ls /proc/$$/fd > /tmp/descriptors
     assert_eq!(seen.stdout.matches("ok: ").count(), 17, "{}", seen.output());
 }
 
+/// A user namespace maps one group only; a project may belong to another, shared one.
+#[test]
+fn a_project_of_a_shared_group_can_be_worked_on() {
+    let env = TestEnv::with_repository();
+    if !env.user.is_switched_to() {
+        println!("skipped: only root can give files to a group that the user is not in");
+        return;
+    }
+    for name in ["", "keep.txt", "src", "src/greet.py", "README.md"] {
+        std::os::unix::fs::chown(env.project().join(name), None, Some(0)).unwrap();
+    }
+    let script = "echo more >> keep.txt; echo new > new; chmod 700 src; mv src/greet.py src/g.py
+        rm README.md; ln -s keep.txt link; git status --short";
+    let _ = env.run(script).ok();
+    env.land();
+    assert_eq!(env.read("keep.txt"), "keep\nmore\n");
+    assert!(env.project().join("src/g.py").exists() && !env.project().join("README.md").exists());
+}
+
 #[test]
 fn a_session_is_found_listed_resumed_and_thrown_away() {
     let env = TestEnv::with_repository();
