@@ -8,6 +8,8 @@ use crate::label::Labels;
 use crate::path::RelPath;
 
 /// What is done.
+///
+/// Journals hold the number of a kind: a new one goes to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Kind {

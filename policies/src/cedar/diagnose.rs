@@ -22,7 +22,10 @@ pub(super) fn error(source_name: &str, source: &str, detail: &DetailedError) -> 
 
 /// Where a diagnostic points, in bytes from the start; the first mistake is the one to tell.
 pub(super) fn offset(detail: &DetailedError) -> usize {
-    detail.source_locations.first().map_or(0, |label| label.loc.start)
+    detail
+        .source_locations
+        .first()
+        .map_or(0, |label| label.loc.start)
 }
 
 /// A mistake of the text as a whole.

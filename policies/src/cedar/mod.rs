@@ -149,16 +149,15 @@ impl Policy {
     /// The words of the first policy that explains the outcome.
     fn reason(&self, decided: &[&PolicyId], outcome: Outcome, effect: &Effect) -> String {
         let of = |key: &str| decided.iter().find_map(|id| self.set.annotation(id, key));
-        let hard = decided
-            .iter()
-            .filter(|id| self.set.annotation(id, "ask").is_none());
         let words = match outcome {
             Outcome::Allow => of("reason"),
             Outcome::Ask => of("ask")
                 .filter(|why| !why.is_empty())
                 .or_else(|| of("reason")),
-            Outcome::Deny => hard
-                .clone()
+            // A question that something forbids as well is no reason.
+            Outcome::Deny => decided
+                .iter()
+                .filter(|id| self.set.annotation(id, "ask").is_none())
                 .find_map(|id| self.set.annotation(id, "reason")),
         };
         match (words, decided.first()) {
@@ -205,11 +204,10 @@ fn add(
         let message = format!("`{}` is a template, which nothing links", template.id());
         return Err(diagnose::plain(source_name, message));
     }
-    for (number, policy) in parsed.policies().enumerate() {
-        let fallback = || format!("policy{}", number + 1);
+    for policy in parsed.policies() {
         let name = policy
             .annotation("id")
-            .map_or_else(fallback, ToOwned::to_owned);
+            .unwrap_or_else(|| policy.id().as_ref());
         let id = format!("{prefix}{name}");
         let policy = policy.new_id(PolicyId::new(&id));
         let duplicate = |_| PolicyError::Duplicate {

@@ -25,6 +25,9 @@ pub struct Entry {
 }
 
 /// What happened.
+///
+/// Journals hold the number of a variant and its fields in order: a new variant goes to the end, and
+/// the fields of one that has been released stay as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[expect(

@@ -182,3 +182,60 @@ impl JournalError {
         Self::io(directory, io::Error::from(io::ErrorKind::UnexpectedEof))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::frame::Tip;
+    use super::*;
+
+    fn example() -> Vec<Entry> {
+        let entry = |at, pid, verdict, event| Entry {
+            at,
+            pid,
+            verdict: VerdictId(verdict),
+            event,
+        };
+        let command = vec![b"make".to_vec(), b"test".to_vec()];
+        let path = crate::RelPath::parse(b"src/main.rs").unwrap();
+        vec![
+            entry(1_700_000_000_000_000_000, 0, 0, Event::Started { command }),
+            entry(1_700_000_000_000_000_001, 4242, 1, Event::Read { path }),
+        ]
+    }
+
+    /// The bytes of the code block in docs/JOURNAL.md that is marked as hexadecimal.
+    fn documented() -> Vec<u8> {
+        let text = include_str!("../../../docs/JOURNAL.md");
+        let (_, block) = text.split_once("```hex\n").unwrap();
+        let (block, _) = block.split_once("```").unwrap();
+        let digits: Vec<u8> = block.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
+        digits.chunks(2).map(byte).collect()
+    }
+
+    #[test]
+    fn the_documented_example_reads_as_it_says() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(segment::path(directory.path(), 0), documented()).unwrap();
+        let entries: Vec<_> = read(directory.path())
+            .unwrap()
+            .map(|item| item.unwrap().1)
+            .collect();
+        assert_eq!(entries, example());
+    }
+
+    #[test]
+    fn the_documented_example_is_what_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        drop(segment::create(directory.path(), 0, Tip::START).unwrap());
+        let mut bytes = fs::read(segment::path(directory.path(), 0)).unwrap();
+        let tip = example().iter().fold(Tip::START, |tip, entry| {
+            tip.encode(&mut bytes, entry).unwrap()
+        });
+        assert_eq!(tip.seq, 2);
+        let shown: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(bytes, documented(), "{}", shown.join(" "));
+    }
+}

@@ -208,7 +208,8 @@ impl Segment {
             }));
         }
         if let Some(reason) = SegmentHeader::new(self.index, tip).mismatch(&bytes) {
-            return Ok(Some(Found::Unsound { needed, reason }));
+            // All of it was written, so this is another format or another journal, not a torn write.
+            return Ok(Some(Found::Unsound { needed: 0, reason }));
         }
         self.offset = needed;
         Ok(None)

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub use labeler::{Labeler, Repository};
 
 /// One kind of name.
+///
+/// Journals hold the number of a label: a new one goes to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]

@@ -272,7 +272,7 @@ fn a_mistake_is_named_with_its_place() {
         [
             error("permit(principal, action, resource);\nforbit(principal, action, resource);"),
             error("permit(\n    principal,\n    action == Action::\"fs.raed\",\n    resource\n);"),
-            error("forbid(principal, action, resource)\nwhen { resource.size > 3 };"),
+            error("forbid(principal, action, resource is ShadowPath)\nwhen { resource.size > 3 };"),
             error("permit(principal, action, resource in Label::\"secret\") when { resource.path };"),
             error("permit(principal == ?principal, action, resource);"),
             error("@id(\"a\") permit(principal, action, resource);\n@id(\"a\") permit(principal, action, resource);"),

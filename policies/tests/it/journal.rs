@@ -208,6 +208,18 @@ fn an_existing_journal_is_not_started_over() {
 }
 
 #[test]
+fn a_journal_of_another_version_is_refused_and_left_alone() {
+    let (directory, _) = written(0, Options::default());
+    let path = segment(directory.path(), 0);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[8] = 2;
+    fs::write(&path, &bytes).unwrap();
+    let error = Journal::resume(directory.path()).unwrap_err();
+    assert!(error.to_string().contains("version"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
 fn is_for_its_owner_only() {
     let (directory, _) = written(1, Options::default());
     let mode = fs::metadata(segment(directory.path(), 0))

@@ -6,3 +6,5 @@ mod default_policy;
 mod entries;
 mod gate;
 mod journal;
+mod stability;
+mod tables;
