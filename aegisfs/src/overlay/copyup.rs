@@ -106,7 +106,9 @@ impl Overlay {
             let data = next_data(lower, offset, stat.size);
             hash_zeros(&mut hash, &mut base, data - offset);
             offset = data;
-            let read = pread(lower, buffer.as_mut_slice(), offset)?;
+            let room = usize::try_from(next_hole(lower, offset, stat.size) - offset);
+            let room = room.unwrap_or(CHUNK).min(buffer.len());
+            let read = pread(lower, buffer.get_mut(..room).unwrap_or_default(), offset)?;
             let chunk = buffer.get(..read).unwrap_or_default();
             if chunk.is_empty() {
                 break;
@@ -190,6 +192,11 @@ fn next_data(file: &File, offset: u64, size: u64) -> u64 {
         Err(Errno::NXIO) => size,
         Err(_) => offset,
     }
+}
+
+/// Where the data at `offset` ends.
+fn next_hole(file: &File, offset: u64, size: u64) -> u64 {
+    seek(file, SeekFrom::Hole(offset)).map_or(size, |hole| hole.clamp(offset, size))
 }
 
 fn hash_zeros(hash: &mut Sha256, base: &mut Option<Vec<u8>>, count: u64) {

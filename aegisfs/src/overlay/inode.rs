@@ -22,6 +22,8 @@ pub(crate) struct Inode {
     pub(crate) id: NodeId,
     /// Device and number of the host's inode; zeros when the host has none.
     pub(crate) identity: (u64, u64),
+    /// Whether it is a directory.
+    pub(crate) directory: bool,
     /// Where the host has it, newest first.
     lower: Mutex<Vec<RelPath>>,
     /// Lookups less forgets; changes only under the table's lock on the node.
@@ -58,10 +60,11 @@ pub(crate) struct InodeTable {
 }
 
 impl Inode {
-    fn new(id: NodeId, identity: (u64, u64)) -> Self {
+    fn new(id: NodeId, identity: (u64, u64), directory: bool) -> Self {
         Self {
             id,
             identity,
+            directory,
             lower: Mutex::default(),
             lookups: AtomicU64::new(0),
             opens: AtomicU64::new(0),
@@ -130,8 +133,15 @@ impl InodeTable {
     }
 
     /// Counts a lookup that is about to be answered.
-    pub(crate) fn remember(&self, id: NodeId, identity: (u64, u64), lower: Option<&RelPath>) {
-        let inode = self.inodes.entry(id).or_insert_with(|| Arc::new(Inode::new(id, identity)));
+    pub(crate) fn remember(
+        &self,
+        id: NodeId,
+        identity: (u64, u64),
+        directory: bool,
+        lower: Option<&RelPath>,
+    ) {
+        let fresh = || Arc::new(Inode::new(id, identity, directory));
+        let inode = self.inodes.entry(id).or_insert_with(fresh);
         inode.lookups.fetch_add(1, Ordering::Relaxed);
         if let Some(lower) = lower {
             inode.note_name(lower);

@@ -150,7 +150,7 @@ impl Overlay {
         let found = self.find(&shadow, &folder, name)?;
         if let Found::Lower(lower) = &found {
             // So that its names can be asked for: `names` is answered from the table.
-            self.inodes.remember(lower.id, lower.identity(), Some(&lower.path));
+            self.remember(&found);
             let attr = self.attr_of_found(&shadow, &found);
             drop(shadow);
             self.forget(lower.id, 1);
@@ -185,6 +185,9 @@ impl Overlay {
             return node.folder_key(id).ok_or(Errno::NOTDIR.into());
         }
         let inode = self.inodes.find(id).ok_or(OverlayError::Stale)?;
+        if !inode.directory {
+            return Err(Errno::NOTDIR.into());
+        }
         let newest = inode.lower_names().into_iter().next().ok_or(OverlayError::Stale)?;
         Ok(FolderKey::Lower(newest))
     }
@@ -285,9 +288,13 @@ impl Overlay {
     /// Counts the reference that an answer gives to the kernel.
     pub(super) fn remember(&self, found: &Found) {
         match found {
-            Found::Node(id) => self.inodes.remember(*id, (0, 0), None),
+            Found::Node(id) => self.inodes.remember(*id, (0, 0), false, None),
             Found::Lower(lower) => {
-                self.inodes.remember(lower.id, lower.identity(), Some(&lower.path));
+                let directory = match &lower.seen {
+                    Seen::Stat(stat) => stat.kind == FileType::Directory,
+                    Seen::Pinned => true,
+                };
+                self.inodes.remember(lower.id, lower.identity(), directory, Some(&lower.path));
             }
             Found::Missing => {}
         }
@@ -321,6 +328,17 @@ impl Overlay {
         let id = shadow.alias(stat.dev, stat.ino)?;
         let locked = self.gate.labels(path).has(aegis_policies::Label::VcsLocked);
         (!locked && shadow.node(id).is_some_and(|node| !node.is_orphan())).then_some(id)
+    }
+}
+
+impl Found {
+    /// The number of what was found.
+    pub(crate) const fn id(&self) -> Option<NodeId> {
+        match self {
+            Self::Node(id) => Some(*id),
+            Self::Lower(lower) => Some(lower.id),
+            Self::Missing => None,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use super::handles::HandleId;
 use super::lookup::{Found, LowerNode, Seen};
 use super::lower::LowerEntry;
 use super::shadow::{Child, FolderKey, Shadow};
-use super::{Overlay, OverlayError, Result};
+use super::{Overlay, Result};
 
 /// A name in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,15 +182,7 @@ impl Overlay {
     fn at_path(&self, shadow: &Shadow, path: &RelPath) -> Result<Option<NodeId>> {
         let Some(place) = shadow.place(path) else { return Ok(Some(self.root())) };
         let found = self.find(shadow, &place.folder, &place.name)?;
-        self.first_id(&found).map(Some).ok_or(OverlayError::Stale)
-    }
-
-    fn first_id(&self, found: &Found) -> Option<NodeId> {
-        match found {
-            Found::Node(id) => Some(*id),
-            Found::Lower(lower) => Some(lower.id),
-            Found::Missing => None,
-        }
+        Ok(found.id())
     }
 }
 

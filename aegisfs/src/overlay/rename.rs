@@ -45,7 +45,10 @@ impl Overlay {
         let mut shadow = self.write();
         let old = self.side(&shadow, permits.0, from)?;
         let new = self.side(&shadow, permits.1, to)?;
-        check_types(&old, &new, mode)?;
+        if !check_types(&old, &new, mode)? {
+            // Two names of one file: rename(2) does nothing.
+            return Ok(());
+        }
         if mode == RenameMode::Replace && new.kind == Some(FileType::Directory) {
             self.check_empty(&shadow, &new.place)?;
         }
@@ -57,10 +60,6 @@ impl Overlay {
             }
             None => None,
         };
-        if displaced.as_ref().is_some_and(|displaced| displaced.node == node) {
-            // Two names of one file: rename(2) does nothing.
-            return Ok(());
-        }
         let exchange = mode == RenameMode::Exchange;
         let (from, to) = (old.path, new.path);
         let operation = ShadowOp::Rename { from, to, node, first_touch, displaced, exchange };
@@ -78,19 +77,23 @@ impl Overlay {
     }
 }
 
-fn check_types(old: &Side, new: &Side, mode: RenameMode) -> Result<()> {
+/// Refuses what rename(2) refuses, for the first reason that it would give. Returns whether there
+/// is anything to do.
+fn check_types(old: &Side, new: &Side, mode: RenameMode) -> Result<bool> {
     const FOLDER: Option<FileType> = Some(FileType::Directory);
     let inside = |inner: &Side, outer: &Side| {
         outer.kind == FOLDER && inner.path != outer.path && inner.path.starts_with(&outer.path)
     };
     let errno = match (old.kind, new.kind, mode) {
         (None, _, _) | (_, None, RenameMode::Exchange) => Errno::NOENT,
+        (_, Some(_), RenameMode::NoReplace) => Errno::EXIST,
         _ if inside(new, old) => Errno::INVAL,
         (_, _, RenameMode::Exchange) if inside(old, new) => Errno::INVAL,
-        (_, Some(_), RenameMode::NoReplace) => Errno::EXIST,
+        _ if inside(old, new) => Errno::NOTEMPTY,
+        _ if old.found.id().is_some() && old.found.id() == new.found.id() => return Ok(false),
         (FOLDER, Some(kind), RenameMode::Replace) if kind != FileType::Directory => Errno::NOTDIR,
         (old, FOLDER, RenameMode::Replace) if old != FOLDER => Errno::ISDIR,
-        _ => return Ok(()),
+        _ => return Ok(true),
     };
     Err(errno.into())
 }

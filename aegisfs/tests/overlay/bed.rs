@@ -1,0 +1,179 @@
+//! A project, a session and a place to mount, of one test.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aegis_policies::{Gate, Journal};
+use aegisfs::fuse::{self, Options, Served};
+use aegisfs::guard::Guard;
+use aegisfs::layout::SessionDir;
+use aegisfs::overlay::Overlay;
+use rustix::mount::{UnmountFlags, unmount};
+
+/// Everything is removed, and unmounted, at the end of the test.
+pub struct Bed {
+    root: tempfile::TempDir,
+    served: Option<Served>,
+}
+
+impl Bed {
+    /// An empty project.
+    pub fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["project", "session", "mnt", "session/journal"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+        }
+        Self { root, served: None }
+    }
+
+    /// A project with a little of everything.
+    pub fn furnished() -> Self {
+        let bed = Self::new();
+        furnish(&bed.project());
+        bed
+    }
+
+    pub fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    pub fn project(&self) -> PathBuf {
+        self.root.path().join("project")
+    }
+
+    pub fn mnt(&self) -> PathBuf {
+        self.root.path().join("mnt")
+    }
+
+    pub fn session(&self) -> SessionDir {
+        SessionDir::new(self.root.path().join("session"))
+    }
+
+    /// The tree behind its guard, without a mount.
+    pub fn guard(&self) -> Guard {
+        guard(&self.project(), &self.session())
+    }
+
+    /// Mounts the tree in this process.
+    pub fn mount(&mut self) -> PathBuf {
+        let served = fuse::mount(&self.mnt(), Arc::new(self.guard()), Options::default());
+        self.served = Some(served.unwrap());
+        self.mnt()
+    }
+
+    pub fn unmount(&mut self) {
+        if let Some(served) = self.served.take() {
+            served.unmount().unwrap();
+        }
+    }
+
+    /// Unmounts, replays the journal and mounts again.
+    pub fn remount(&mut self) {
+        self.unmount();
+        self.mount();
+    }
+
+    pub fn changes(&self) -> Vec<aegisfs::overlay::changes::Change> {
+        use std::os::fd::AsFd;
+        let project = File::open(self.project()).unwrap();
+        aegisfs::overlay::changes::changes(&self.session(), project.as_fd()).unwrap()
+    }
+
+    /// Mounts the tree in a process of its own, which can be killed.
+    pub fn serve(&self) -> Server {
+        Server::start(&self.project(), self.session().root(), &self.mnt())
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = unmount(self.mnt(), UnmountFlags::DETACH);
+        if let Some(served) = self.served.take() {
+            let _ = served.wait();
+        }
+    }
+}
+
+/// A server in a process of its own.
+pub struct Server {
+    child: Child,
+    mnt: PathBuf,
+}
+
+impl Server {
+    fn start(project: &Path, session: &Path, mnt: &Path) -> Self {
+        // Not by its path: a build may have replaced the file meanwhile.
+        let child = Command::new("/proc/self/exe")
+            .args(["overlay::bed::serve_child", "--exact", "--ignored", "--nocapture"])
+            .env("AEGISFS_PROJECT", project)
+            .env("AEGISFS_SESSION", session)
+            .env("AEGISFS_MNT", mnt)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self { child, mnt: mnt.to_owned() };
+        let until = Instant::now() + Duration::from_secs(60);
+        while !is_mounted(mnt) {
+            assert!(Instant::now() < until, "the server did not mount");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        server
+    }
+
+    pub fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.child)
+    }
+
+    /// Ends the server as a crash would, and clears its dead mount away.
+    pub fn kill(mut self) {
+        let _ = self.child.kill();
+        self.child.wait().unwrap();
+        let _ = unmount(&self.mnt, UnmountFlags::DETACH);
+    }
+}
+
+/// A server that a test started; it ends when it is unmounted or killed.
+#[test]
+#[ignore = "started by other tests as a process of its own"]
+fn serve_child() {
+    let path = |name: &str| PathBuf::from(std::env::var_os(name).unwrap());
+    let session = SessionDir::new(path("AEGISFS_SESSION"));
+    let guard = guard(&path("AEGISFS_PROJECT"), &session);
+    let served = fuse::mount(&path("AEGISFS_MNT"), Arc::new(guard), Options::default()).unwrap();
+    served.wait().unwrap();
+}
+
+pub fn guard(project: &Path, session: &SessionDir) -> Guard {
+    let directory = session.journal();
+    let journal = if fs::read_dir(&directory).unwrap().next().is_some() {
+        Journal::resume(&directory).unwrap()
+    } else {
+        Journal::create(&directory).unwrap()
+    };
+    let gate = Arc::new(Gate::with_defaults(Arc::new(journal), None).unwrap());
+    let project: OwnedFd = File::open(project).unwrap().into();
+    let overlay = Overlay::open(project, session, Arc::clone(&gate)).unwrap();
+    Guard::new(overlay, gate, "test".into())
+}
+
+/// A little of everything.
+pub fn furnish(project: &Path) {
+    for name in ["a", "a/b", "a/b/c", "d", "empty"] {
+        fs::create_dir(project.join(name)).unwrap();
+    }
+    for name in ["x", "a/x", "a/y", "a/b/x", "a/b/c/z", "d/y", "d/z"] {
+        fs::write(project.join(name), format!("the host's {name}\n").repeat(20)).unwrap();
+    }
+    fs::hard_link(project.join("x"), project.join("d/linked")).unwrap();
+    std::os::unix::fs::symlink("a/x", project.join("s")).unwrap();
+}
+
+fn is_mounted(mnt: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let device = |path: &Path| fs::metadata(path).map(|it| it.dev()).ok();
+    device(mnt) != device(mnt.parent().unwrap())
+}

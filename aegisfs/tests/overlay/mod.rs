@@ -1,0 +1,12 @@
+//! The tree and its mount.
+
+mod attacks;
+mod bed;
+mod changes;
+mod crash;
+mod model;
+mod mounted;
+mod ops;
+mod tools;
+mod tree;
+mod user;
