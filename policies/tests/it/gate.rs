@@ -274,9 +274,44 @@ fn a_mistake_is_named_with_its_place() {
             error("permit(\n    principal,\n    action == Action::\"fs.raed\",\n    resource\n);"),
             error("forbid(principal, action, resource is ShadowPath)\nwhen { resource.size > 3 };"),
             error("permit(principal, action, resource in Label::\"secret\") when { resource.path };"),
+            error("forbid(principal, action, resource in Label::\"secrets\");"),
+            error("forbid(principal, action == Action::\"fs.read\", resource is Endpoint);"),
             error("permit(principal == ?principal, action, resource);"),
             error("@id(\"a\") permit(principal, action, resource);\n@id(\"a\") permit(principal, action, resource);"),
         ]
         .join("\n")
     );
+}
+
+#[test]
+fn the_documented_policy_is_valid_and_does_what_it_says() {
+    let document = include_str!("../../../docs/POLICY.md");
+    let (_, block) = document.split_once("```cedar\n").unwrap();
+    let (_directory, gate) = gate(Some(block.split_once("```").unwrap().0));
+    gate.judge(&actor(), connect("tracker.example.org", false))
+        .unwrap();
+    gate.judge(&actor(), connect("other.example.org", false))
+        .unwrap_err();
+    let codex = Actor {
+        agent: "codex".into(),
+        pid: 0,
+    };
+    let refusal = gate
+        .judge(&codex, shadow(&gate, Kind::FsWrite, "Makefile"))
+        .unwrap_err();
+    assert_eq!(refusal.reason, "build files are changed by people here");
+    gate.judge(&actor(), shadow(&gate, Kind::FsWrite, "Makefile"))
+        .unwrap();
+}
+
+#[test]
+fn the_document_names_every_kind_and_label() {
+    let document = include_str!("../../../docs/POLICY.md");
+    let names = Kind::ALL
+        .map(Kind::name)
+        .into_iter()
+        .chain(aegis_policies::Label::ALL.map(aegis_policies::Label::name));
+    for name in names {
+        assert!(document.contains(&format!("`{name}`")), "{name}");
+    }
 }
