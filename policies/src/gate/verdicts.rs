@@ -159,3 +159,85 @@ impl Record {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+    use crate::label::Label;
+    use crate::path::RelPath;
+
+    /// Rules of every shape: by class, by name, by agent, by question, and one that fails.
+    const POLICIES: [&str; 8] = [
+        "",
+        r#"forbid(principal, action in Action::"fs.change", resource in Label::"ci");"#,
+        r#"forbid(principal, action, resource is ShadowPath) when { resource.path like "a*" };"#,
+        r#"forbid(principal, action == Action::"fs.write", resource == ShadowPath::"b");"#,
+        r#"forbid(principal == Agent::"x", action == Action::"fs.read", resource);"#,
+        r#"permit(principal, action == Action::"net.connect", resource) when { resource.port == 80 };"#,
+        r#"@ask("?") forbid(principal, action, resource is Endpoint) unless { resource.listed };"#,
+        r#"forbid(principal, action == Action::"net.connect", resource) when { resource.port * 9223372036854775807 > 0 };"#,
+    ];
+
+    fn effect() -> impl Strategy<Value = (Arc<str>, Effect)> {
+        let shadow = (
+            select(vec!["a", "ab", "b", "c"]),
+            any::<bool>(),
+            any::<bool>(),
+        )
+            .prop_map(|(path, ci, secret)| Scope::Shadow {
+                path: RelPath::parse(path.as_bytes()).unwrap(),
+                labels: [(ci, Label::Ci), (secret, Label::Secret)]
+                    .into_iter()
+                    .filter(|(has, _)| *has)
+                    .fold(Labels::NONE, |labels, (_, label)| labels.with(label)),
+            });
+        let endpoint =
+            (select(vec![0, 80, 443]), any::<bool>()).prop_map(|(port, listed)| Scope::Endpoint {
+                host: "h".to_owned(),
+                port,
+                listed,
+            });
+        let kinds = select(vec![Kind::FsRead, Kind::FsWrite, Kind::NetConnect]);
+        let reversibility = select(vec![Reversibility::Reversible, Reversibility::Irreversible]);
+        (
+            select(vec!["x", "y"]),
+            kinds,
+            prop_oneof![shadow, endpoint],
+            reversibility,
+        )
+            .prop_map(|(agent, kind, scope, reversibility)| {
+                (
+                    agent.into(),
+                    Effect {
+                        kind,
+                        scope,
+                        reversibility,
+                    },
+                )
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn memory_says_what_the_policy_says(
+            source in select(POLICIES.to_vec()),
+            effects in proptest::collection::vec(effect(), 1..40),
+        ) {
+            let directory = tempfile::tempdir().unwrap();
+            let journal = Journal::create(directory.path()).unwrap();
+            let policy = Policy::with_user("test.cedar", source).unwrap();
+            let verdicts = Verdicts::default();
+            for (agent, effect) in effects {
+                let actor = Actor { agent, pid: 0 };
+                let kept = verdicts.find(&policy, &journal, &actor, &effect).unwrap();
+                let fresh = policy.judge(&actor, &effect);
+                prop_assert_eq!(kept.outcome, fresh.outcome, "{:?}", effect);
+                prop_assert_eq!(kept.policies, fresh.policies);
+                prop_assert_eq!(kept.reason, fresh.reason);
+            }
+        }
+    }
+}

@@ -315,3 +315,19 @@ fn the_document_names_every_kind_and_label() {
         assert!(document.contains(&format!("`{name}`")), "{name}");
     }
 }
+
+#[test]
+fn threads_that_meet_at_a_new_class_record_it_once() {
+    let (directory, gate) = gate(None);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for name in 0..50 {
+                    let effect = shadow(&gate, Kind::FsWrite, &format!("src/{name}"));
+                    gate.judge(&actor(), effect).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(verdict_ids(directory.path()), [1]);
+}

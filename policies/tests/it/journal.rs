@@ -103,6 +103,27 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn whatever_follows_a_sound_prefix_is_cut_or_named(
+        garbage in proptest::collection::vec(any::<u8>(), 1..300),
+    ) {
+        let (directory, ends) = written(3, Options::default());
+        let path = segment(directory.path(), 0);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.extend_from_slice(&garbage);
+        fs::write(&path, &bytes).unwrap();
+        match Journal::resume(directory.path()) {
+            Ok(_) => prop_assert_eq!(fs::metadata(&path).unwrap().len(), ends[2]),
+            Err(JournalError::Damaged { seq, offset, .. }) => {
+                prop_assert_eq!((seq, offset), (3, ends[2]));
+                prop_assert_eq!(fs::read(&path).unwrap(), bytes);
+            }
+            Err(error) => return Err(TestCaseError::fail(error.to_string())),
+        }
+    }
+}
+
 #[test]
 fn a_tail_cut_at_any_byte_is_recovered_to_the_last_whole_entry() {
     let (directory, ends) = written(5, Options::default());
@@ -174,6 +195,23 @@ fn a_header_cut_at_any_byte_holds_nothing_and_is_made_anew() {
             assert!(kept <= before);
         }
     }
+}
+
+#[test]
+fn a_segment_that_can_not_be_made_loses_nothing() {
+    let (directory, _) = written(0, SMALL_SEGMENTS);
+    let journal = Journal::resume_with(directory.path(), SMALL_SEGMENTS).unwrap();
+    let obstacle = segment(directory.path(), 1);
+    fs::create_dir(&obstacle).unwrap();
+    let mut kept = 0;
+    while journal.append(0, VerdictId(0), ended(kept)).is_ok() {
+        kept += 1;
+    }
+    assert!(journal.append(0, VerdictId(0), ended(-1)).is_err());
+    fs::remove_dir(&obstacle).unwrap();
+    journal.append(0, VerdictId(0), ended(kept)).unwrap();
+    let expected: Vec<_> = (0..=kept).map(ended).collect();
+    assert_eq!(events(directory.path()), expected);
 }
 
 #[test]

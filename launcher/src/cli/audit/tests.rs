@@ -239,6 +239,30 @@ fn a_reader_that_went_away_is_no_error() {
     assert!(print(&directory.path().join("absent"), false, &mut Closed).is_err());
 }
 
+#[test]
+fn what_lies_before_damage_is_shown_and_the_damage_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = Journal::create(directory.path()).unwrap();
+    for status in 0..3 {
+        journal
+            .append(0, VerdictId(0), Event::Ended { status })
+            .unwrap();
+    }
+    let segment = directory.path().join("00000000.aej");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let middle = bytes.len() - 60;
+    bytes[middle] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let mut output = Vec::new();
+    let error = print(directory.path(), false, &mut output).unwrap_err();
+    assert!(error.to_string().contains("entry 1"), "{error}");
+    assert!(
+        String::from_utf8(output)
+            .unwrap()
+            .ends_with("with status 0\n")
+    );
+}
+
 fn is_deceptive(character: char) -> bool {
     aegis_policies::path::is_deceptive(character)
 }
