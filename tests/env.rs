@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::process::Finished;
 use crate::user::User;
@@ -227,23 +228,28 @@ fn shared_binary(base: &Path) -> PathBuf {
     let directory = base.join(name);
     let shared = directory.join("aegis-os");
     if !shared.exists() {
-        forget_older_copies(base, &directory);
-        let draft = base.join(format!("draft-{}", std::process::id()));
-        fs::create_dir_all(&draft).unwrap();
-        fs::copy(&built, draft.join("aegis-os")).unwrap();
-        fs::set_permissions(draft.join("aegis-os"), fs::Permissions::from_mode(0o755)).unwrap();
-        // Two tests may get here at once; the loser's copy is as good as the winner's.
-        if fs::rename(&draft, &directory).is_err() {
-            let _ = fs::remove_dir_all(&draft);
+        forget_old_copies(base);
+        let draft = tempfile::Builder::new()
+            .prefix("draft-")
+            .tempdir_in(base)
+            .unwrap();
+        fs::copy(&built, draft.path().join("aegis-os")).unwrap();
+        for path in [draft.path(), &draft.path().join("aegis-os")] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         }
+        // Two tests may get here at once; the loser's copy is as good as the winner's.
+        let _ = fs::rename(draft.path(), &directory);
     }
     shared
 }
 
-fn forget_older_copies(base: &Path, current: &Path) {
+/// Removes copies of earlier builds; a fresh one may belong to another run of the suite.
+fn forget_old_copies(base: &Path) {
+    const OLD: Duration = Duration::from_secs(3600);
     for entry in fs::read_dir(base).unwrap().flatten() {
-        let is_copy = entry.file_name().to_string_lossy().starts_with("aegis-os-");
-        if is_copy && entry.path() != current {
+        let made = entry.metadata().and_then(|facts| facts.modified());
+        let is_old = made.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > OLD));
+        if is_old && entry.file_name().to_string_lossy().starts_with("aegis-os-") {
             let _ = fs::remove_dir_all(entry.path());
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Every number comes from pairs, native then the other, taken in turns within one run; what is
 //! reported is the median of the ratios with their spread, because times alone mean nothing on a
-//! machine that others use too. Nothing fails on time.
+//! machine that others use too. Nothing fails on time; what can not be measured at all does.
 //!
 //!     aegis-benches [--quick] [--rounds N] [NAME...]
 
@@ -97,7 +97,10 @@ fn measure(options: &Options) -> Outcome<()> {
         }
     }
     report.print(&corpus);
-    Ok(())
+    match report.failures() {
+        0 => Ok(()),
+        count => Err(format!("{count} measurements failed; why is said above the table").into()),
+    }
 }
 
 /// Says on standard error what is going on.

@@ -23,6 +23,12 @@ impl Report {
         self.rows.push((name.to_owned(), per_target));
     }
 
+    /// How many measurements gave nothing.
+    pub(crate) fn failures(&self) -> usize {
+        let cells = self.rows.iter().flat_map(|(_, per_target)| per_target);
+        cells.filter(|pairs| pairs.ratio().is_none()).count()
+    }
+
     pub(crate) fn print(&self, corpus: &Corpus) {
         println!(
             "Repository of {} files, large file of {} MiB. Ratios are medians of pairs \

@@ -14,6 +14,20 @@ fn files_in_the_home_directory() {
 }
 
 #[test]
+fn a_projects_own_secrets() {
+    attack(
+        |world| {
+            world.env.write(".env", format!("TOKEN={}\n", world.canary));
+            "cat .env; cat /aegis/host/project/.env; grep -rs TOKEN . /aegis/host /proc/self/root/aegis
+             ln .env plain && cat plain; mv .env other && cat other; cp .env third && cat third
+             ln -s .env link && cat link; dd if=.env; python3 -c 'print(open(\".env\").read())'"
+                .to_owned()
+        },
+        |world, seen| seen.output().contains(&world.canary),
+    );
+}
+
+#[test]
 fn variables_of_the_launcher() {
     for name in SECRET_VARIABLES {
         attack(
