@@ -1,6 +1,5 @@
 //! The user's own settings, in the folder of sessions: the only place that can loosen anything.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -64,11 +63,9 @@ fn expand(home: &AegisHome, path: &Path) -> Result<PathBuf, SessionError> {
 }
 
 fn wrong(home: &AegisHome, why: &str) -> SessionError {
-    let source = io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
-    SessionError::Io {
-        doing: "reading the settings",
+    SessionError::Settings {
         path: home.path().join(SETTINGS),
-        source,
+        why: why.to_owned(),
     }
 }
 

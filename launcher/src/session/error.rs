@@ -56,6 +56,14 @@ pub enum SessionError {
         /// What is wrong with it.
         why: String,
     },
+    /// The user's settings can not be understood.
+    #[error("the settings in `{}` can not be used: {why}", path.display())]
+    Settings {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The file system refused.
     #[error("{doing} `{}`: {source}", path.display())]
     Io {
@@ -98,6 +106,9 @@ impl SessionError {
             Self::Ambiguous { .. } => "give more letters of the id".to_owned(),
             Self::Busy { .. } => "wait until its command has ended, or end it".to_owned(),
             Self::Damaged { id, .. } => format!("`aegis-os discard {id}` throws it away"),
+            Self::Settings { .. } => {
+                "correct it: `allow` is a list of hosts, `ro` a list of absolute paths".to_owned()
+            }
             Self::Io { source, .. } => return next_for(source),
         })
     }

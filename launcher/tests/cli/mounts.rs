@@ -1,0 +1,108 @@
+//! `aegis-os mount`, and mounts that a killed server leaves behind.
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::cli::world::{Person, World, eventually};
+
+/// A view of the project on `view`, served by the returned process.
+pub fn mounted(world: &World) -> Child {
+    let mut command = world.command(&["mount", "."]);
+    command.arg(world.at("view")).stderr(Stdio::null());
+    let child = command.spawn().unwrap();
+    eventually(|| is_mounted(world));
+    child
+}
+
+/// Ends the server in order.
+pub fn unmount(world: &World, server: &mut Child) {
+    kill(
+        Pid::from_raw(i32::try_from(server.id()).unwrap()),
+        Signal::SIGTERM,
+    )
+    .unwrap();
+    assert!(server.wait().unwrap().success());
+    assert!(!is_mounted(world));
+}
+
+fn is_mounted(world: &World) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    mounts.contains(world.at("view").to_str().unwrap())
+}
+
+#[test]
+fn writes_below_the_mountpoint_stay_in_the_session() {
+    for (person, looks) in [(Person::Myself, true), (Person::Ordinary, false)] {
+        let world = World::of(person);
+        let before = world.fingerprint();
+        let mut server = mounted(&world);
+        if looks {
+            // Only who mounted it may look into it.
+            fs::write(world.at("view/new"), "new").unwrap();
+            assert_eq!(fs::read_to_string(world.at("view/kept")).unwrap(), "kept\n");
+        }
+        unmount(&world, &mut server);
+        assert_eq!(world.fingerprint(), before);
+        let status = world.aegis(&["status"]).ok().stdout;
+        assert!(status.contains("a mount without a sandbox"), "{status}");
+        assert_eq!(status.contains("1 created: new"), looks, "{status}");
+    }
+}
+
+#[test]
+fn a_mount_left_by_a_crash_is_found_and_cleaned() {
+    for world in World::all() {
+        let mut server = mounted(&world);
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert!(
+            is_mounted(&world),
+            "the test needs a mount that is left behind"
+        );
+        let listed = world.aegis(&["sessions"]).ok().stdout;
+        assert!(listed.contains("interrupted"), "{listed}");
+        assert!(!is_mounted(&world));
+        world.aegis(&["discard", "--yes"]).ok();
+    }
+}
+
+#[test]
+fn a_live_mount_on_the_place_of_a_dead_one_stays() {
+    let world = World::of(Person::Myself);
+    let mut dead = mounted(&world);
+    dead.kill().unwrap();
+    dead.wait().unwrap();
+    world.aegis(&["sessions"]).ok();
+    let mut live = mounted(&world);
+    world.aegis(&["sessions"]).ok();
+    assert!(is_mounted(&world));
+    unmount(&world, &mut live);
+}
+
+#[test]
+fn a_mountpoint_is_an_empty_folder_apart_from_the_project() {
+    let world = World::of(Person::Ordinary);
+    let folder = world.project().join("folder");
+    let place = world.at("");
+    let cases = [
+        (folder.to_str().unwrap(), "it lies in"),
+        (place.to_str().unwrap(), "it holds"),
+    ];
+    for (mountpoint, why) in cases {
+        world
+            .aegis(&["mount", ".", mountpoint])
+            .refused(&["can not be mounted on", why]);
+    }
+    world.write("view/file", "");
+    let view = world.at("view");
+    world
+        .aegis(&["mount", ".", view.to_str().unwrap()])
+        .refused(&["not empty"]);
+    world
+        .aegis(&["mount", ".", "/no/such/place"])
+        .refused(&["can not be mounted on"]);
+    assert!(world.sessions().is_empty());
+}
