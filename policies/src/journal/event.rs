@@ -134,6 +134,12 @@ pub enum Event {
         /// Why it was stopped.
         reason: String,
     },
+    /// Something that can not be taken back begins: it is on record before it happens, and with
+    /// what became of it in a later entry.
+    Begun {
+        /// What is done.
+        effect: Effect,
+    },
 }
 
 impl Event {
@@ -153,6 +159,7 @@ impl Event {
             Self::Request { .. } => "request",
             Self::Landed { .. } => "landed",
             Self::Blocked { .. } => "blocked",
+            Self::Begun { .. } => "begun",
         }
     }
 }

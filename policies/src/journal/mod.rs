@@ -133,7 +133,8 @@ impl Journal {
     /// # Errors
     /// [`JournalError`] when the disk refused.
     pub fn sync(&self) -> Result<(), JournalError> {
-        self.writer().sync()
+        let segment = self.writer().segment();
+        segment.sync()
     }
 
     /// An id that no verdict of this journal has.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::frame::Tip;
@@ -17,7 +18,7 @@ pub(super) struct Writer {
     segment_bytes: u64,
     index: u32,
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     /// Bytes of the segment that hold whole frames.
     end: u64,
     tip: Tip,
@@ -35,6 +36,13 @@ pub(super) struct Resumed {
     last: u64,
     /// The highest verdict that has an entry.
     pub(super) verdict: u32,
+}
+
+/// An open segment.
+#[derive(Debug)]
+pub(super) struct Segment {
+    file: Arc<File>,
+    path: PathBuf,
 }
 
 impl Writer {
@@ -120,10 +128,13 @@ impl Writer {
         Ok(seq)
     }
 
-    pub(super) fn sync(&self) -> Result<(), JournalError> {
-        self.file
-            .sync_data()
-            .map_err(|source| JournalError::io(&self.path, source))
+    /// The segment that is written, to be forced to the disk without holding up other appends. The
+    /// segments before it were when it was begun.
+    pub(super) fn segment(&self) -> Segment {
+        Segment {
+            file: Arc::clone(&self.file),
+            path: self.path.clone(),
+        }
     }
 
     fn at(directory: &Path, options: Options, file: File, position: &Position) -> Self {
@@ -132,7 +143,7 @@ impl Writer {
             segment_bytes: options.segment_bytes,
             index: position.index,
             path: segment::path(directory, position.index),
-            file,
+            file: Arc::new(file),
             end: position.offset,
             tip: position.tip,
             last: 0,
@@ -195,9 +206,9 @@ impl Writer {
 
     fn rotate(&mut self) -> Result<(), JournalError> {
         // An entry must not survive a power cut that one before it does not.
-        self.sync()?;
+        self.segment().sync()?;
         let index = self.index + 1;
-        self.file = segment::create(&self.directory, index, self.tip)?;
+        self.file = Arc::new(segment::create(&self.directory, index, self.tip)?);
         self.index = index;
         self.path = segment::path(&self.directory, index);
         self.end = SEGMENT_HEADER as u64;
@@ -212,6 +223,15 @@ impl Writer {
         u64::try_from(clock.as_nanos())
             .unwrap_or(u64::MAX)
             .max(self.last)
+    }
+}
+
+impl Segment {
+    /// fdatasync(2).
+    pub(super) fn sync(&self) -> Result<(), JournalError> {
+        self.file
+            .sync_data()
+            .map_err(|source| JournalError::io(&self.path, source))
     }
 }
 
