@@ -17,8 +17,8 @@ readonly codex_version=0.171.0
 main() {
   case ${1:-run} in
     run) set_up_run ;;
-    test) set_up_run && set_up_test ;;
-    bench) set_up_run && set_up_bench ;;
+    test) set_up_run; set_up_test ;;
+    bench) set_up_run; set_up_bench ;;
     *) echo "usage: tests/setup.sh run|test|bench" >&2; exit 2 ;;
   esac
 }
@@ -62,7 +62,7 @@ as_root() {
     sudo -n "$@" 2>/dev/null || sudo "$@"
   else
     say "this needs root and there is no sudo; run as root: $*" >&2
-    return 1
+    exit 1
   fi
 }
 
@@ -84,7 +84,10 @@ install_missing() {
   fi
   say "installing with apt-get: ${missing[*]}"
   # A machine that never asked its mirror has no list yet, and an old list names files that are gone.
-  apt_install "${missing[@]}" || { as_root apt-get update -q && apt_install "${missing[@]}"; }
+  if ! apt_install "${missing[@]}"; then
+    as_root apt-get update -q
+    apt_install "${missing[@]}"
+  fi
   missing=()
 }
 

@@ -135,13 +135,21 @@ fn links_out_of_the_project_and_special_bits_do_not_land_unseen() {
     let env = TestEnv::with_repository();
     let work =
         "cp /bin/true tool; chmod 6755 tool; ln -s /etc/passwd outside; ln -s ../../.. climbs
-        mkdir .GIT 2>/dev/null; echo x > .GIT/config 2>/dev/null; true";
+        mkdir .GIT 2>/dev/null; echo x > .GIT/config 2>/dev/null; echo x > $'tab\\there'
+        printf x > $'back\\u202ewards'; echo x > KEEP.txt; true";
     let _ = env.run(work).ok();
     let landing = env.aegis(&["land", "--yes"]);
     let tool = env.project().join("tool");
     let special = tool.exists() && tool.metadata().unwrap().permissions().mode() & 0o6000 != 0;
     assert!(!special, "{}", landing.output());
-    for name in ["outside", "climbs", ".GIT"] {
+    for name in [
+        "outside",
+        "climbs",
+        ".GIT",
+        "tab\there",
+        "back\u{202e}wards",
+        "KEEP.txt",
+    ] {
         let landed = env.project().join(name).symlink_metadata().is_ok();
         assert!(!landed, "`{name}` landed: {}", landing.output());
     }

@@ -120,7 +120,7 @@ fn files_of_every_kind_land() {
         printf 'nul\0byte\377' > binary.bin && : > empty && mkdir empty-directory
         printf 'new middle' | dd of=big.bin bs=1 seek=1500000 conv=notrunc status=none
         truncate -s 2M big.bin && printf tail >> big.bin
-        echo strange > 'a name with  spaces'; echo stranger > $'tab\there'; echo byte > $'\xff\xfe'
+        echo strange > 'a name with  spaces'; echo byte > $'\xff\xfe'; echo accent > 'é'
         echo v2 > keep.new && mv keep.new keep.txt && rmdir empty-directory && mkdir empty-directory
         mkdir -p x/y/z && mv renamed/deep x/y/z/ && cp -a x copy && rm -r x/y"#;
     // The index records times and inode numbers, which differ between the two runs by nature.
