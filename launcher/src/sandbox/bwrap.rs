@@ -21,7 +21,7 @@ const HOST_NAME: &str = "aegis";
 const SCRATCH_MODE: &str = "1777";
 
 /// A bubblewrap that only root can have put there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bubblewrap {
     /// The program, links resolved.
     pub path: PathBuf,
@@ -44,6 +44,8 @@ pub(super) struct Numbers {
 
 impl Bubblewrap {
     /// Finds bubblewrap and asks it what it can do.
+    ///
+    /// Must be called before [`super::namespace::enter`]: inside, root has no number of its own.
     ///
     /// # Errors
     /// [`SandboxError::BubblewrapMissing`], or [`SandboxError::BubblewrapUntrusted`] when others

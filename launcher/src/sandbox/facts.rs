@@ -11,6 +11,7 @@ use aegis_policies::tables::{self, Mask, Toolchain};
 use nix::unistd::User;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 
+use super::bwrap::Bubblewrap;
 use super::home::Identity;
 use super::mount::Kind;
 use super::program::{self, Program};
@@ -35,6 +36,8 @@ pub struct HostFacts {
     pub search: Vec<Shown>,
     /// The command and, when it is a script, what interprets it. Empty when it was not found.
     pub programs: Vec<Program>,
+    /// What builds the sandbox.
+    pub bubblewrap: Bubblewrap,
     /// Who commits are by, from the user's own git configuration.
     pub identity: Identity,
 }
@@ -103,8 +106,11 @@ pub struct Found {
 
 /// Looks at the host: its top level, the masked and re-exposed places that exist, the command.
 ///
+/// Must be called before [`super::namespace::enter`]: inside, owners look different.
+///
 /// # Errors
-/// [`SandboxError`] when the root directory cannot be listed or a path of `--ro` does not exist.
+/// [`SandboxError`] when the root directory cannot be listed, a path of `--ro` does not exist, or
+/// there is no bubblewrap that can be trusted.
 pub fn gather(request: &Request) -> Result<HostFacts, SandboxError> {
     let environment: Vec<_> = env::vars_os().collect();
     let user = person();
@@ -129,6 +135,7 @@ pub fn gather(request: &Request) -> Result<HostFacts, SandboxError> {
             .map(|path| read_only(&request.directory.join(path)))
             .collect::<Result<_, _>>()?,
         programs: program::find(&request.command, &request.directory, &search),
+        bubblewrap: Bubblewrap::find()?,
         identity: Identity::of_the_user(),
         search,
         user,

@@ -108,11 +108,10 @@ pub fn start(
     descriptors: Descriptors,
     stdio: &mut Stdio,
 ) -> Result<Waiting, SandboxError> {
-    let bubblewrap = Bubblewrap::find()?;
     let (channel, theirs) =
         Channel::pair().map_err(SandboxError::system("making the sandbox's socket"))?;
     let order = order(plan, &descriptors, stdio)?;
-    let mut sandbox = spawn(&bubblewrap, plan, &descriptors, &theirs)
+    let mut sandbox = spawn(plan, &descriptors, &theirs)
         .map_err(SandboxError::system("starting bubblewrap"))?;
     drop(theirs);
     let passed: Vec<_> = stdio.passed();
@@ -183,7 +182,6 @@ fn expected(plan: &Plan, held: &Descriptors) -> io::Result<Vec<Expected>> {
 }
 
 fn spawn(
-    bubblewrap: &Bubblewrap,
     plan: &Plan,
     held: &Descriptors,
     theirs: &Channel,
@@ -202,9 +200,9 @@ fn spawn(
         empty: empty.iter().map(AsRawFd::as_raw_fd).collect(),
         channel: theirs.as_fd().as_raw_fd(),
     };
-    let arguments = in_memory(&bwrap::to_bytes(&bubblewrap.arguments(plan, &numbers)))?;
+    let arguments = in_memory(&bwrap::to_bytes(&plan.bubblewrap.arguments(plan, &numbers)))?;
     let (words, their_words) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    let monitor = command(bubblewrap, &numbers, arguments.as_fd(), their_words).spawn()?;
+    let monitor = command(&plan.bubblewrap, &numbers, arguments.as_fd(), their_words).spawn()?;
     Ok(Sandbox { monitor, words: words.into(), inside: None })
 }
 
@@ -374,6 +372,14 @@ impl Running {
         if let Some(inside) = &self.sandbox.inside {
             // ESRCH: it has ended, which the relay is about to see.
             let _gone = rustix::process::pidfd_send_signal(&inside.command, signal);
+        }
+    }
+
+    /// Kills everything inside.
+    pub fn kill(&self) {
+        if let Some(inside) = &self.sandbox.inside {
+            // ESRCH: it is gone already.
+            let _gone = rustix::process::pidfd_send_signal(&inside.first, Signal::KILL);
         }
     }
 

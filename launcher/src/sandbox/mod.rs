@@ -16,7 +16,7 @@ mod message;
 pub mod mount;
 pub mod namespace;
 pub mod plan;
-mod program;
+pub mod program;
 mod restrict;
 mod seccomp;
 pub mod stage;

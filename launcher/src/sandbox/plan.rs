@@ -5,6 +5,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::bwrap::Bubblewrap;
 use super::facts::{Entry, HostFacts, Shown};
 use super::layers::Layers;
 use super::mount::{Access, Kind, Mount, Source, What};
@@ -62,6 +63,8 @@ pub struct Plan {
     pub doors: Vec<u16>,
     /// Below these paths Landlock allows to write.
     pub writable: Vec<PathBuf>,
+    /// What builds it.
+    pub bubblewrap: Bubblewrap,
     /// The private home's path.
     pub home: PathBuf,
     /// Files to write into the private home unless they exist, by their path in it.
@@ -88,6 +91,7 @@ impl Plan {
         place_own(&mut layers);
         Ok(Self {
             environment,
+            bubblewrap: facts.bubblewrap.clone(),
             mounts: layers.into_mounts(),
             directory: request.directory.clone(),
             command: request.command.clone(),

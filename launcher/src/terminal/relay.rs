@@ -95,10 +95,11 @@ impl Relay {
             if woken.signalled {
                 self.hear(running);
             }
-            let is_over = self
-                .deadline
-                .is_some_and(|deadline| Instant::now() >= deadline);
-            if woken.ended || is_over {
+            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                running.kill();
+                return Ok(());
+            }
+            if woken.ended {
                 return Ok(());
             }
         }
