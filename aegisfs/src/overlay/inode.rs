@@ -11,7 +11,7 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 
 use super::attr::Stat;
-use super::shadow::{FIRST_MADE, Shadow};
+use super::shadow::{FIRST_MADE, Place, Shadow};
 
 /// Names remembered for an untouched file with several.
 const NAMES: usize = 8;
@@ -145,6 +145,13 @@ impl InodeTable {
         inode.lookups.fetch_add(1, Ordering::Relaxed);
         if let Some(lower) = lower {
             inode.note_name(lower);
+        }
+    }
+
+    /// Notes a name of the host's that led to a node.
+    pub(crate) fn note_name(&self, id: NodeId, place: &Place) {
+        if let (Some(inode), Some(lower)) = (self.find(id), place.lower()) {
+            inode.note_name(&lower);
         }
     }
 

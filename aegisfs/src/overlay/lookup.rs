@@ -85,6 +85,10 @@ impl Overlay {
         match self.attr_of_found(&shadow, &found)? {
             Some(attr) => {
                 self.remember(&found);
+                if let (Found::Node(id), false) = (&found, explicit) {
+                    // A further name of the host's for a node that was touched by another.
+                    self.inodes.note_name(*id, &Place { folder, name: name.into() });
+                }
                 Ok(Lookup::Found(Entry { attr, follows_host }))
             }
             None => Ok(Lookup::Missing { follows_host }),

@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aegis_policies::{Gate, Journal};
+use aegis_policies::label::{Labeler, Repository};
+use aegis_policies::{Gate, Journal, Policy};
 use aegisfs::fuse::{self, Options, Served};
 use aegisfs::guard::Guard;
 use aegisfs::layout::SessionDir;
@@ -154,7 +155,10 @@ pub fn guard(project: &Path, session: &SessionDir) -> Guard {
     } else {
         Journal::create(&directory).unwrap()
     };
-    let gate = Arc::new(Gate::with_defaults(Arc::new(journal), None).unwrap());
+    let repository =
+        if project.join(".git").exists() { Repository::Present } else { Repository::Absent };
+    let labeler = Labeler::embedded(repository).unwrap();
+    let gate = Arc::new(Gate::open(Policy::builtin().unwrap(), labeler, Arc::new(journal)));
     let project: OwnedFd = File::open(project).unwrap().into();
     let overlay = Overlay::open(project, session, Arc::clone(&gate)).unwrap();
     Guard::new(overlay, gate, "test".into())

@@ -2,7 +2,6 @@
 //! leave the same tree, also after the journal has been replayed.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use aegis_policies::journal::{NodeId, NodeKind};
 use aegisfs::guard::Guard;
@@ -193,30 +192,47 @@ impl Tree {
 
     fn parent<'a>(&self, path: &'a str) -> Result<(NodeId, &'a [u8])> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        if folder.is_empty() {
-            return Ok((self.root(), name.as_bytes()));
-        }
-        let parent = self.find(folder)?;
+        let parent = self.walk_to(&format!("{folder}/"))?;
         if parent.kind != FileType::Directory {
             return Err(Errno::NOTDIR);
         }
         Ok((parent.node, name.as_bytes()))
     }
 
-    /// Walks a path. The last reference stays, as the kernel's would.
     fn find(&self, path: &str) -> Result<Attr> {
-        let mut attr = errno(self.guard.getattr(self.root()))?;
-        for name in Path::new(path).iter() {
-            if attr.kind != FileType::Directory {
+        self.walk_to(path)
+    }
+
+    /// Walks a path as the kernel does: symbolic links are followed, but not the last name unless
+    /// a slash comes after it. References stay, as the kernel's would.
+    fn walk_to(&self, path: &str) -> Result<Attr> {
+        let mut left: Vec<String> = path.rsplit('/').map(str::to_owned).collect();
+        let top = errno(self.guard.getattr(self.root()))?;
+        let (mut above, mut links) = (vec![top], 0);
+        while let Some(name) = left.pop() {
+            let here = *above.last().unwrap();
+            if here.kind != FileType::Directory {
                 return Err(Errno::NOTDIR);
             }
-            let name = name.to_str().unwrap().as_bytes();
-            attr = match errno(self.guard.lookup(attr.node, name))? {
+            if name.is_empty() {
+                continue;
+            }
+            let attr = match errno(self.guard.lookup(here.node, name.as_bytes()))? {
                 Lookup::Found(entry) => entry.attr,
                 Lookup::Missing { .. } => return Err(Errno::NOENT),
             };
+            if attr.kind == FileType::Symlink && !left.is_empty() {
+                links += 1;
+                if links > 40 {
+                    return Err(Errno::LOOP);
+                }
+                let target = String::from_utf8(errno(self.guard.readlink(attr.node))?).unwrap();
+                left.extend(target.rsplit('/').map(str::to_owned));
+            } else {
+                above.push(attr);
+            }
         }
-        Ok(attr)
+        Ok(*above.last().unwrap())
     }
 
     fn root(&self) -> NodeId {
