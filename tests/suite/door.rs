@@ -114,6 +114,33 @@ fn a_key_of_the_agents_own_is_replaced() {
     assert!(!smuggled, "{:?}", requests[0].headers);
 }
 
+/// The key opens the API's routes for a model, and not the account behind it.
+#[test]
+fn other_routes_of_the_api_are_refused() {
+    let env = TestEnv::with_repository();
+    let upstream = echo();
+    let paths = [
+        "/v1/organizations/keys",
+        "/v1/files",
+        "/v1/messages/../files",
+        "//v1/files",
+    ];
+    let fetch = |path| format!("python3 -c '{FETCH}' \"$ANTHROPIC_BASE_URL{path}\"\n");
+    let script: String = paths.map(fetch).concat();
+    let seen = run(&env, &[], &script, |command| {
+        command
+            .env("ANTHROPIC_BASE_URL", upstream.url())
+            .env("ANTHROPIC_API_KEY", KEY);
+    });
+    assert_eq!(
+        seen.stdout.matches("STATUS 4").count(),
+        paths.len(),
+        "{}",
+        seen.output()
+    );
+    assert!(upstream.requests().is_empty(), "{:?}", upstream.requests());
+}
+
 /// The second event is sent only after the client has said that it has the first: a proxy that
 /// collects the stream before it passes it on would wait for ever.
 #[test]

@@ -69,6 +69,23 @@ fn commits_land_as_commits() {
     tree::assert_same(&landed.1, &plain.1);
 }
 
+/// Things that move many of git's own files, or keep them elsewhere.
+#[test]
+fn worktrees_rebases_and_collections_work() {
+    let env = TestEnv::with_repository();
+    let before = tree::read(&env.project().join(".git"), &[]);
+    let script = "
+        git worktree add -q -b side tree && echo side > tree/side.txt
+        git -C tree add -A && git -C tree commit -q -m side && git worktree list | wc -l | grep -qx 2
+        git worktree remove tree && echo main > main.txt && git add -A && git commit -q -m main
+        git checkout -q side && git rebase -q main && git log --oneline | wc -l | grep -qx 3
+        git reset -q --hard HEAD~1 && git clean -fdq && git cherry-pick side@{1} > /dev/null
+        git gc -q && git fsck --strict && git show HEAD:keep.txt && git grep -q keep
+        git submodule status && git bisect start -q 2> /dev/null; git bisect reset 2> /dev/null; true";
+    let _ = env.run(&format!("{IDENTITY}{script}")).ok();
+    tree::assert_same(&tree::read(&env.project().join(".git"), &[]), &before);
+}
+
 #[test]
 fn names_that_git_would_execute_are_locked_even_where_they_do_not_exist() {
     let env = TestEnv::with_repository();
