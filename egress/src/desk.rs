@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aegis_policies::journal::{Event, VerdictId};
+use aegis_policies::journal::{Event, JournalError, VerdictId};
 use aegis_policies::{Actor, Effect, Gate, Kind, Permit, Refusal, Reversibility, Scope};
 
 use crate::allow::Listing;
@@ -103,6 +103,15 @@ impl Desk {
             noted.clear();
         }
         noted.insert(mark)
+    }
+
+    /// Puts on record what is about to leave the machine, so that no end of this process can hide it.
+    ///
+    /// # Errors
+    /// [`JournalError`] when that is not possible; nothing may leave then.
+    pub(crate) fn begin(&self, permit: &Permit) -> Result<(), JournalError> {
+        let effect = permit.effect().clone();
+        self.gate.record(permit, Event::Begun { effect }).map(drop)
     }
 
     pub(crate) fn record(&self, permit: &Permit, event: Event) {

@@ -31,13 +31,7 @@ pub struct SystemResolver;
 
 impl Resolve for SystemResolver {
     fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        // The trailing dot keeps the resolver from trying the search domains of resolv.conf.
-        let absolute = if name.contains('.') {
-            format!("{name}.")
-        } else {
-            name.to_owned()
-        };
-        Ok((absolute.as_str(), 0)
+        Ok((name, 0)
             .to_socket_addrs()?
             .map(|address| address.ip())
             .collect())

@@ -99,7 +99,7 @@ impl Door {
         let served = Arc::clone(&room);
         let thread = std::thread::Builder::new()
             .name("egress".to_owned())
-            .spawn(move || run(&runtime, &served, listening, closed))
+            .spawn(move || run(runtime, &served, listening, closed))
             .map_err(EgressError::Thread)?;
         Ok(Self {
             room,
@@ -159,9 +159,9 @@ fn adopt(room: &Room, entrance: Entrance, listener: TcpListener) -> Result<Liste
     Ok(Listening { listener, behind })
 }
 
-/// The life of the thread. A look-up that hangs does not hold up the end.
+/// The life of the thread.
 fn run(
-    runtime: &Runtime,
+    runtime: Runtime,
     room: &Arc<Room>,
     listening: Vec<Listening>,
     mut closed: watch::Receiver<bool>,
@@ -177,27 +177,28 @@ fn run(
         // Dropping the tasks drops their connections and ledgers, which writes the entries.
         doors.shutdown().await;
     });
+    // A look-up that hangs must not hold up the end of the session.
+    runtime.shutdown_background();
 }
 
-/// Accepts as long as there are slots; what comes above waits in the listen queue.
+/// Serves as many connections as there are slots; what comes above waits in the listen queue.
 async fn accept(room: Arc<Room>, entrance: Listening, slots: Arc<Semaphore>) {
     let mut connections = JoinSet::new();
     loop {
+        let Ok((stream, _address)) = entrance.listener.accept().await else {
+            // No descriptors or no memory: pause, so that the error does not fill a processor.
+            sleep(PAUSE).await;
+            continue;
+        };
+        while connections.try_join_next().is_some() {}
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
             return;
         };
-        while connections.try_join_next().is_some() {}
-        match entrance.listener.accept().await {
-            Ok((stream, _address)) => {
-                let (room, behind) = (Arc::clone(&room), entrance.behind.clone());
-                connections.spawn(async move {
-                    serve(&room, behind, stream).await;
-                    drop(slot);
-                });
-            }
-            // No descriptors or no memory: pause, so that the error does not fill a processor.
-            Err(_) => sleep(PAUSE).await,
-        }
+        let (room, behind) = (Arc::clone(&room), entrance.behind.clone());
+        connections.spawn(async move {
+            serve(&room, behind, stream).await;
+            drop(slot);
+        });
     }
 }
 

@@ -190,7 +190,8 @@ impl Exchange<'_> {
             .map(Scrubber::finish)
             .unwrap_or_default();
         self.write_piece(framing, rest, write).await?;
-        framing.finish(write).await.map_err(|_| Next::Close)
+        let finished = framing.finish(write, self.timeouts.idle).await;
+        finished.map_err(|_| Next::Close)
     }
 
     async fn pass_piece(

@@ -1,8 +1,9 @@
 //! The proxy port: CONNECT, and `http://` URLs in absolute form.
 
 use aegis_policies::{Kind, Permit, Scope};
+use hyper::Request;
+use hyper::header::{self, HeaderValue};
 use hyper::http::uri::PathAndQuery;
-use hyper::{Request, StatusCode};
 
 use crate::allow::Listing;
 use crate::forward::{Exchange, Next};
@@ -26,7 +27,13 @@ pub(crate) async fn serve(room: &Room, mut client: Client) {
                 return tunnel::connect(room, client, destination).await;
             }
             Target::Absolute(destination, path) => {
-                let next = request(room, &mut client, &head, destination, path).await;
+                let plain = Plain {
+                    room,
+                    head: &head,
+                    destination,
+                    path,
+                };
+                let next = plain.serve(&mut client).await;
                 if let Next::Close = next.settle(&mut client, &head.method).await {
                     return client.close().await;
                 }
@@ -62,80 +69,60 @@ fn nowhere() -> Scope {
     }
 }
 
-async fn request(
-    room: &Room,
-    client: &mut Client,
-    head: &RequestHead,
+/// A request for a URL.
+struct Plain<'a> {
+    room: &'a Room,
+    head: &'a RequestHead,
     destination: Authority,
     path: PathAndQuery,
-) -> Next {
-    let listing = room.allow.listing(&destination);
-    match room.desk.connect(&destination, listing) {
-        Ok(permit) => forward(permit, room, client, head, destination, path, listing).await,
-        Err(refusal) => Next::Answer(words::not_allowed(&destination, &refusal)),
-    }
 }
 
-/// Carries out a permitted request over a connection of its own.
-async fn forward(
-    permit: Permit,
-    room: &Room,
-    client: &mut Client,
-    head: &RequestHead,
-    destination: Authority,
-    path: PathAndQuery,
-    listing: Listing,
-) -> Next {
-    let stream = match room.dialer.dial(&destination, listing).await {
-        Ok(stream) => stream,
-        Err(error) => {
-            let answer = words::not_connected(&destination, &error);
-            if answer.status == StatusCode::FORBIDDEN {
-                room.desk.block_permitted(&permit, &error.to_string());
-            }
-            return Next::Answer(answer);
+impl Plain<'_> {
+    async fn serve(self, client: &mut Client) -> Next {
+        let listing = self.room.allow.listing(&self.destination);
+        match self.room.desk.connect(&self.destination, listing) {
+            Ok(permit) => self.forward(permit, client, listing).await,
+            Err(refusal) => Next::Answer(words::not_allowed(&self.destination, &refusal)),
         }
-    };
-    let act = Act::Request {
-        upstream: destination.to_string(),
-        method: head.method.to_string(),
-        path: path.path().to_owned(),
-    };
-    let ledger = Ledger::open(&room.desk, permit, act);
-    let exchange = Exchange {
-        head,
-        limits: &room.limits,
-        timeouts: &room.timeouts,
-        ledger: &ledger,
-        destination: &destination,
-        scrubber: None,
-    };
-    let outgoing = match outgoing(head, &destination, path) {
-        Ok(outgoing) => outgoing,
-        Err(answer) => return Next::Answer(answer),
-    };
-    match Link::open(stream).await {
-        Ok(mut link) => exchange.run(client, &mut link, outgoing).await.next,
-        Err(error) => Next::Answer(exchange.failed(&error.to_string())),
     }
-}
 
-fn outgoing(
-    head: &RequestHead,
-    destination: &Authority,
-    path: PathAndQuery,
-) -> Result<Request<()>, Answer> {
-    let mut request = Request::new(());
-    *request.method_mut() = head.method.clone();
-    *request.uri_mut() = path.into();
-    let mut headers = head.headers.clone();
-    RequestHead::strip_hop_by_hop(&mut headers);
-    headers.remove(hyper::header::EXPECT);
-    let host = destination.without_default(80).try_into();
-    headers.insert(
-        hyper::header::HOST,
-        host.map_err(|_| words::not_for_a_proxy())?,
-    );
-    *request.headers_mut() = headers;
-    Ok(request)
+    /// Carries out a permitted request over a connection of its own.
+    async fn forward(self, permit: Permit, client: &mut Client, listing: Listing) -> Next {
+        let connected = self.room.connect(&permit, &self.destination, listing).await;
+        let (stream, outgoing) = match (connected, self.outgoing()) {
+            (Ok(stream), Ok(outgoing)) => (stream, outgoing),
+            (Err(answer), _) | (_, Err(answer)) => return Next::Answer(answer),
+        };
+        let act = Act::Request {
+            upstream: self.destination.to_string(),
+            method: self.head.method.to_string(),
+            path: self.path.path().to_owned(),
+        };
+        let ledger = Ledger::open(&self.room.desk, permit, act);
+        let exchange = Exchange {
+            head: self.head,
+            limits: &self.room.limits,
+            timeouts: &self.room.timeouts,
+            ledger: &ledger,
+            destination: &self.destination,
+            scrubber: None,
+        };
+        match Link::open(stream).await {
+            Ok(mut link) => exchange.run(client, &mut link, outgoing).await.next,
+            Err(error) => Next::Answer(exchange.failed(&error.to_string())),
+        }
+    }
+
+    fn outgoing(&self) -> Result<Request<()>, Answer> {
+        let mut request = Request::new(());
+        *request.method_mut() = self.head.method.clone();
+        *request.uri_mut() = self.path.clone().into();
+        let mut headers = self.head.headers.clone();
+        RequestHead::strip_hop_by_hop(&mut headers);
+        headers.remove(header::EXPECT);
+        let host = HeaderValue::from_str(&self.destination.without_default(80));
+        headers.insert(header::HOST, host.map_err(|_| words::not_for_a_proxy())?);
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
 }

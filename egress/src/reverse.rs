@@ -106,6 +106,10 @@ impl Port<'_> {
         };
         let request = judge(Kind::NetRequest)?;
         let secret = judge(Kind::SecretInject)?;
+        for permit in [&request, &secret] {
+            let begun = self.room.desk.begin(permit);
+            begun.map_err(|error| words::unrecorded(&error))?;
+        }
         let outside = upstream.base.path(path).ok_or_else(words::ambiguous_path)?;
         Ok((Permits { request, secret }, key, outside))
     }

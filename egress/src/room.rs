@@ -3,13 +3,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::allow::AllowList;
+use aegis_policies::Permit;
+use tokio::net::TcpStream;
+
+use crate::allow::{AllowList, Listing};
 use crate::desk::Desk;
-use crate::dial::Dialer;
+use crate::dial::{DialError, Dialer};
+use crate::http::Answer;
 use crate::link::Pool;
+use crate::name::Authority;
 use crate::options::{EncryptedHello, Limits, Options, Timeouts};
 use crate::tls::Tls;
 use crate::upstream::Upstream;
+use crate::words;
 
 /// What every connection of a session shares.
 #[derive(Debug)]
@@ -66,5 +72,27 @@ impl Room {
             timeouts: options.timeouts,
             limits: options.limits,
         }
+    }
+
+    /// Puts a permitted connection on record and makes it.
+    ///
+    /// # Errors
+    /// The answer for the client, when the record or the connection can not be made.
+    pub(crate) async fn connect(
+        &self,
+        permit: &Permit,
+        destination: &Authority,
+        listing: Listing,
+    ) -> Result<TcpStream, Answer> {
+        self.desk
+            .begin(permit)
+            .map_err(|error| words::unrecorded(&error))?;
+        let dialled = self.dialer.dial(destination, listing).await;
+        dialled.map_err(|error| {
+            if let DialError::Forbidden { .. } = error {
+                self.desk.block_permitted(permit, &error.to_string());
+            }
+            words::not_connected(destination, &error)
+        })
     }
 }

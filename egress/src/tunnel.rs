@@ -2,12 +2,12 @@
 //! says where to, how much and how long, and nothing else.
 
 use aegis_policies::Permit;
-use hyper::{Method, StatusCode};
+use hyper::Method;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::allow::Listing;
-use crate::http::Client;
+use crate::http::{Answer, Client};
 use crate::ledger::{Act, Ledger};
 use crate::name::Authority;
 use crate::pump::{Torn, pump};
@@ -16,36 +16,31 @@ use crate::sniff::Sniffer;
 use crate::words;
 
 /// Answers a CONNECT request: name the effect, have it judged, and tunnel when it may be.
-pub(crate) async fn connect(room: &Room, mut client: Client, destination: Authority) {
+pub(crate) async fn connect(room: &Room, client: Client, destination: Authority) {
     let listing = room.allow.listing(&destination);
     match room.desk.connect(&destination, listing) {
         Ok(permit) => tunnel(permit, room, client, destination, listing).await,
-        Err(refusal) => {
-            let answer = words::not_allowed(&destination, &refusal);
-            drop(client.answer(&answer, &Method::CONNECT).await);
-            client.close().await;
-        }
+        Err(refusal) => turn_away(client, &words::not_allowed(&destination, &refusal)).await,
     }
+}
+
+async fn turn_away(mut client: Client, answer: &Answer) {
+    // A client that is gone already needs no answer.
+    drop(client.answer(answer, &Method::CONNECT).await);
+    client.close().await;
 }
 
 /// Carries out a permitted connection.
 async fn tunnel(
     permit: Permit,
     room: &Room,
-    mut client: Client,
+    client: Client,
     destination: Authority,
     listing: Listing,
 ) {
-    let upstream = match room.dialer.dial(&destination, listing).await {
+    let upstream = match room.connect(&permit, &destination, listing).await {
         Ok(upstream) => upstream,
-        Err(error) => {
-            let answer = words::not_connected(&destination, &error);
-            if answer.status == StatusCode::FORBIDDEN {
-                room.desk.block_permitted(&permit, &error.to_string());
-            }
-            drop(client.answer(&answer, &Method::CONNECT).await);
-            return client.close().await;
-        }
+        Err(answer) => return turn_away(client, &answer).await,
     };
     let act = Act::Tunnel {
         host: destination.host.bare(),

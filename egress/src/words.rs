@@ -1,6 +1,7 @@
 //! What the client is told: what happened, why, and what to do next.
 
 use aegis_policies::Refusal;
+use aegis_policies::journal::JournalError;
 use hyper::StatusCode;
 
 use crate::address::Special;
@@ -136,6 +137,17 @@ pub(crate) fn no_key(upstream: &Upstream) -> Answer {
              Set {} where `aegis-os run` is started.\n",
             upstream.name(),
             variables.join(" or "),
+        ),
+    }
+}
+
+/// What can not be put on record does not happen.
+pub(crate) fn unrecorded(error: &JournalError) -> Answer {
+    Answer {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        words: format!(
+            "aegis-os could not put the connection on record; {error}\n\
+             Nothing leaves without a record. Free space where sessions are kept.\n"
         ),
     }
 }

@@ -1,9 +1,9 @@
 //! The head of a request.
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::http::uri::PathAndQuery;
 use hyper::{Method, StatusCode};
 
+use super::target::Target;
 use crate::name::Authority;
 
 /// A request line and its header fields.
@@ -14,19 +14,6 @@ pub(crate) struct RequestHead {
     pub(crate) version: Version,
     pub(crate) headers: HeaderMap,
     pub(crate) framing: Framing,
-}
-
-/// The four forms of a request target (RFC 9112, section 3.2).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// `/path?query`
-    Origin(PathAndQuery),
-    /// `http://host/path?query`
-    Absolute(Authority, PathAndQuery),
-    /// `host:port`, for CONNECT only.
-    Authority(Authority),
-    /// `*`, for OPTIONS only.
-    Asterisk,
 }
 
 /// The version of the protocol.
@@ -152,59 +139,8 @@ fn request_line(line: &[u8]) -> Result<(Method, Target, Version), HeadError> {
         _ => return Err(bad("the protocol is not HTTP/1.1")),
     };
     let method = Method::from_bytes(method).map_err(|_| bad("the method is not a token"))?;
-    let target = parse_target(&method, target)?;
+    let target = Target::parse(&method, target)?;
     Ok((method, target, version))
-}
-
-fn parse_target(method: &Method, target: &[u8]) -> Result<Target, HeadError> {
-    if !target
-        .iter()
-        .all(|byte| (0x21..=0x7e).contains(byte) && *byte != b'#')
-    {
-        return Err(bad(
-            "the target holds a character that must be percent-encoded",
-        ));
-    }
-    if method == Method::CONNECT {
-        let authority = Authority::parse(target, None);
-        return authority
-            .map(Target::Authority)
-            .map_err(|_| bad("CONNECT needs host:port"));
-    }
-    if target == b"*" && method == Method::OPTIONS {
-        return Ok(Target::Asterisk);
-    }
-    if target.first() == Some(&b'/') {
-        return path_and_query(target).map(Target::Origin);
-    }
-    absolute(target)
-}
-
-fn absolute(target: &[u8]) -> Result<Target, HeadError> {
-    let scheme = target
-        .get(..HTTP.len())
-        .filter(|scheme| scheme.eq_ignore_ascii_case(HTTP));
-    let (Some(_), Some(rest)) = (scheme, target.get(HTTP.len()..)) else {
-        return Err(bad(
-            "the target is neither a path nor an http:// URL; use CONNECT for https",
-        ));
-    };
-    let end = rest
-        .iter()
-        .position(|byte| b"/?".contains(byte))
-        .unwrap_or(rest.len());
-    let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, b""));
-    let authority = Authority::parse(authority, Some(80))
-        .map_err(|_| bad("the URL does not name a host in one plain spelling"))?;
-    let path = match path.first() {
-        Some(b'/') => path_and_query(path)?,
-        _ => path_and_query(&[b"/", path].concat())?,
-    };
-    Ok(Target::Absolute(authority, path))
-}
-
-fn path_and_query(bytes: &[u8]) -> Result<PathAndQuery, HeadError> {
-    PathAndQuery::try_from(bytes).map_err(|_| bad("the path is not valid"))
 }
 
 /// HeaderName accepts tokens only, so a folded line and a space before the colon fail here;
@@ -277,7 +213,7 @@ fn check_host(headers: &HeaderMap, target: &Target, version: Version) -> Result<
     }
 }
 
-const fn bad(reason: &'static str) -> HeadError {
+pub(super) const fn bad(reason: &'static str) -> HeadError {
     HeadError {
         status: StatusCode::BAD_REQUEST,
         reason,
@@ -288,8 +224,6 @@ pub(super) const TOO_LARGE: HeadError = HeadError {
     status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
     reason: "the head is too large",
 };
-
-const HTTP: &[u8] = b"http://";
 
 const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,

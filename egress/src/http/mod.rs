@@ -8,7 +8,9 @@
 mod body;
 mod client;
 mod head;
+mod target;
 
 pub(crate) use body::{BodyDecoder, BodyError, Decoded};
 pub(crate) use client::{Answer, BodyFraming, Client};
-pub(crate) use head::{Framing, HeadError, RequestHead, Target};
+pub(crate) use head::{Framing, HeadError, RequestHead};
+pub(crate) use target::Target;

@@ -1,8 +1,9 @@
 //! Listeners of another network namespace, and hosts with public addresses. Needs root.
 
 use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::TcpListener;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -10,7 +11,10 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use nix::sched::{CloneFlags, unshare};
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
 
 use crate::support::{
     House, Names, at, connect, exchange, options, read_to_end, read_until, serve_on, server, tunnel,
@@ -37,29 +41,36 @@ fn ip(arguments: &str) {
 }
 
 fn send_listener(socket: &UnixStream, listener: &TcpListener) {
-    let descriptors = [listener.as_raw_fd()];
-    let rights = [ControlMessage::ScmRights(&descriptors)];
-    let bytes = [IoSlice::new(b"listener")];
-    sendmsg::<()>(socket.as_raw_fd(), &bytes, &rights, MsgFlags::empty(), None).unwrap();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [listener.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    sendmsg(
+        socket,
+        &[IoSlice::new(b"listener")],
+        &mut control,
+        SendFlags::empty(),
+    )
+    .unwrap();
 }
 
-#[expect(
-    unsafe_code,
-    reason = "a descriptor that the kernel has just made has no other owner"
-)]
 fn receive_listener(socket: &UnixStream) -> TcpListener {
-    let mut space = nix::cmsg_space!([i32; 1]);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; 16];
-    let mut bytes = [IoSliceMut::new(&mut bytes)];
-    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-    let message = recvmsg::<()>(socket.as_raw_fd(), &mut bytes, Some(&mut space), flags).unwrap();
-    let rights = message.cmsgs().unwrap().find_map(|control| match control {
-        ControlMessageOwned::ScmRights(descriptors) => descriptors.first().copied(),
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut bytes)],
+        &mut control,
+        flags,
+    )
+    .unwrap();
+    let listener = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
     });
-    // SAFETY: recvmsg(2) installed the descriptor for this call, and it is taken once.
-    let listener = unsafe { OwnedFd::from_raw_fd(rights.unwrap()) };
-    listener.into()
+    listener.unwrap().into()
 }
 
 #[test]

@@ -254,6 +254,39 @@ fn a_silent_tunnel_is_closed() {
     );
 }
 
+/// A name server that never answers.
+#[derive(Debug)]
+struct Silent(std::sync::mpsc::Sender<()>);
+
+impl aegis_egress::Resolve for Silent {
+    fn resolve(&self, _name: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
+        self.0.send(()).unwrap();
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+#[test]
+fn a_look_up_that_hangs_does_not_hold_up_the_end() {
+    let (asked, wait) = std::sync::mpsc::channel();
+    let mut options = options(&["slow.example"]);
+    options.resolver = std::sync::Arc::new(Silent(asked));
+    let house = House::with(options, &[]);
+    let mut stream = connect(house.proxy);
+    stream
+        .write_all(connect_to("slow.example:443").as_bytes())
+        .unwrap();
+    wait.recv().unwrap();
+    let (_, events) = house.close();
+    assert_eq!(read_to_end(&mut stream), "");
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, Event::Begun { .. }))
+    );
+}
+
 #[test]
 fn closing_the_door_ends_tunnels_and_records_them() {
     let server = server(|mut stream| drop(stream.read_to_end(&mut Vec::new())));

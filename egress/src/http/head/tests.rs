@@ -1,4 +1,5 @@
 use super::*;
+use hyper::http::uri::PathAndQuery;
 
 fn parse(lines: &[&str]) -> Result<RequestHead, HeadError> {
     RequestHead::parse(format!("{}\r\n\r\n", lines.join("\r\n")).as_bytes(), 20)
