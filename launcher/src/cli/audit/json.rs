@@ -61,7 +61,14 @@ fn details(event: &Event) -> Value {
         Event::Written { path, bytes, size } => {
             json!({ "path": name(path), "bytes": bytes, "size": size })
         }
-        Event::Refused { effect } => refused(effect),
+        Event::Refused { effect } | Event::Begun { effect } => wanted(effect),
+        Event::Blocked { effect, reason } => {
+            let mut details = wanted(effect);
+            if let Value::Object(object) = &mut details {
+                object.insert("reason".to_owned(), reason.as_str().into());
+            }
+            details
+        }
         Event::Tunnel {
             host,
             port,
@@ -172,7 +179,7 @@ fn change(operation: &ShadowOp) -> Value {
     }
 }
 
-fn refused(effect: &Effect) -> Value {
+fn wanted(effect: &Effect) -> Value {
     let scope = match &effect.scope {
         Scope::Shadow { path, labels } | Scope::Project { path, labels } => {
             json!({ "path": name(path), "labels": names(*labels) })

@@ -82,6 +82,18 @@ fn operations() -> Vec<ShadowOp> {
     ]
 }
 
+fn leaving() -> Effect {
+    Effect {
+        kind: Kind::NetConnect,
+        scope: Scope::Endpoint {
+            host: "x.example".into(),
+            port: 443,
+            listed: true,
+        },
+        reversibility: Reversibility::Irreversible,
+    }
+}
+
 fn events() -> Vec<Event> {
     let mut events = vec![
         Event::Started {
@@ -119,6 +131,11 @@ fn events() -> Vec<Event> {
             manifest: "ab".into(),
             paths: 2,
             undo: false,
+        },
+        Event::Begun { effect: leaving() },
+        Event::Blocked {
+            effect: leaving(),
+            reason: "it resolves to\u{1b} 10.0.0.1".into(),
         },
         Event::Ended { status: 130 },
     ]);

@@ -60,6 +60,14 @@ fn phrase(event: &Event) -> Option<(&'static str, String)> {
             format!("{path} ({bytes} bytes written, {size} in all)"),
         ),
         Event::Refused { effect } => (effect.kind.name(), scope(effect)),
+        Event::Blocked { effect, reason } => {
+            let reason = escape(reason.as_bytes());
+            (
+                effect.kind.name(),
+                format!("{} (stopped: {reason})", scope(effect)),
+            )
+        }
+        Event::Begun { effect } => (effect.kind.name(), format!("{} (begun)", scope(effect))),
         Event::Tunnel {
             host,
             port,
