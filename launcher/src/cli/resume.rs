@@ -60,6 +60,7 @@ pub fn run(args: &Args) -> Outcome {
         directory,
         command,
         config,
+        tell: talk::say,
     };
     Ok(run::report(&launch.again(session)?))
 }

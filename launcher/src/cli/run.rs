@@ -74,6 +74,7 @@ pub fn run(args: &Args) -> Outcome {
         directory,
         command: args.command.clone(),
         config,
+        tell: talk::say,
     };
     let finished = launch.begin(agent)?;
     Ok(report(&finished))

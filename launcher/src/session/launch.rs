@@ -21,6 +21,7 @@ use super::create::{Purpose, abandon, create};
 use super::exits::Exits;
 use super::home::AegisHome;
 use super::lock::Lock;
+use super::patience::Patience;
 use super::project::Project;
 use super::record::{Bytes, Enforcement, MountMode, State};
 use super::serve::{Beginning, ServeError, Serving, Setting};
@@ -42,6 +43,8 @@ pub struct Launch {
     pub command: Vec<OsString>,
     /// The user's settings, with what the command line adds to them.
     pub config: Config,
+    /// Says something to the person.
+    pub tell: fn(&str),
 }
 
 /// A session whose command has ended.
@@ -108,6 +111,7 @@ impl Launch {
         let facts = sandbox::facts::gather(&self.request("", &exits))?;
         let entrance = enter()?;
         hold_signals()?;
+        let patience = Patience::with("starting the session", self.tell);
         let purpose = Purpose {
             agent,
             command: self.recorded_command(),
@@ -124,7 +128,10 @@ impl Launch {
             Beginning::First,
         );
         match started {
-            Ok(underway) => attend(session, &lock, underway),
+            Ok(underway) => {
+                drop(patience);
+                attend(session, &lock, underway, self.tell)
+            }
             Err(error) => {
                 abandon(&self.home, &session, Some(lock));
                 Err(error)
@@ -141,6 +148,7 @@ impl Launch {
         let facts = sandbox::facts::gather(&self.request("", &exits))?;
         let entrance = enter()?;
         hold_signals()?;
+        let patience = Patience::with("going through what the session did before", self.tell);
         let lock = session.claim()?;
         let before = session.record().clone();
         match self.start(
@@ -153,7 +161,10 @@ impl Launch {
             },
             Beginning::Again,
         ) {
-            Ok(underway) => attend(session, &lock, underway),
+            Ok(underway) => {
+                drop(patience);
+                attend(session, &lock, underway, self.tell)
+            }
             Err(error) => {
                 session.update(&lock, |record| *record = before)?;
                 Err(error)
@@ -177,7 +188,7 @@ impl Launch {
             record.status = None;
         })?;
         let mountpoint = session.dir().mountpoint();
-        let serving = Serving::start(&Setting {
+        let mut serving = Serving::start(&Setting {
             session,
             project: &self.project,
             beginning,
@@ -186,7 +197,7 @@ impl Launch {
             mode: outset.entrance.mode(),
         })
         .map_err(|error| outset.entrance.explain(error))?;
-        match self.start_inside(session, outset, &serving) {
+        match self.start_inside(session, outset, &mut serving) {
             Ok((running, door, stdio)) => {
                 let enforced = Enforcement {
                     landlock: running.enforced.landlock,
@@ -212,7 +223,7 @@ impl Launch {
         &self,
         session: &Session,
         outset: Outset,
-        serving: &Serving,
+        serving: &mut Serving,
     ) -> Result<(Running, Door, Stdio), CommandError> {
         let Outset { facts, exits, .. } = outset;
         let plan = Plan::build(&self.request(session.id().as_str(), &exits), &facts)?;
@@ -235,17 +246,13 @@ impl Launch {
     fn descriptors(
         &self,
         session: &Session,
-        serving: &Serving,
+        serving: &mut Serving,
     ) -> Result<Descriptors, CommandError> {
         let failed = |source| CommandError::io("opening what the sandbox shows", source);
         let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let home = openat(session.directory(), "home", folder, Mode::empty())
             .map_err(|errno| failed(errno.into()))?;
-        let real_tree = self
-            .project
-            .directory()
-            .try_clone_to_owned()
-            .map_err(failed)?;
+        let real_tree = serving.show_real_tree(session, &self.project)?;
         let view = serving.view().map_err(failed)?;
         Ok(Descriptors {
             view,
@@ -311,7 +318,12 @@ fn is_namespace_hollow() -> bool {
 }
 
 /// Stays with the command until it and everything it started has ended, then closes the session.
-fn attend(mut session: Session, lock: &Lock, underway: Underway) -> Result<Finished, CommandError> {
+fn attend(
+    mut session: Session,
+    lock: &Lock,
+    underway: Underway,
+    tell: fn(&str),
+) -> Result<Finished, CommandError> {
     let Underway {
         serving,
         door,
@@ -319,6 +331,7 @@ fn attend(mut session: Session, lock: &Lock, underway: Underway) -> Result<Finis
         stdio,
     } = underway;
     let ended = stdio.relay(running);
+    let _patience = Patience::with("closing the session", tell);
     // Closed before the end is noted, so that every connection is on record by then.
     let _passed = door.close();
     let status = ended.as_ref().map_or(OWN_FAILURE, |exit| exit.code);

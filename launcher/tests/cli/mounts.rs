@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::cli::world::{Person, World, eventually};
+use crate::cli::world::{Ended, Person, World, eventually};
 
 /// A view of the project on `view`, served by the returned process.
 pub fn mounted(world: &World) -> Child {
@@ -105,4 +105,52 @@ fn a_mountpoint_is_an_empty_folder_apart_from_the_project() {
         .aegis(&["mount", ".", "/no/such/place"])
         .refused(&["can not be mounted on"]);
     assert!(world.sessions().is_empty());
+}
+
+/// Starts the rest of the command line as the given user, in a process that may not make a user and
+/// a mount namespace at once, as the launcher does and bubblewrap does not.
+const WITHOUT_NAMESPACES: &str = r#"
+import ctypes, os, platform, struct, sys
+unshare = {"x86_64": 272, "aarch64": 97}[platform.machine()]
+steps = [(0x20, 0, 0, 0), (0x15, 0, 3, unshare), (0x20, 0, 0, 16), (0x15, 0, 1, 0x10020000),
+         (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+program = Program(len(steps), ctypes.addressof(code))
+assert ctypes.CDLL(None).prctl(22, 2, ctypes.byref(program), 0, 0) == 0
+os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[1]))
+os.execv(sys.argv[3], sys.argv[3:])
+"#;
+
+#[test]
+fn the_set_uid_helper_mounts_where_the_launcher_has_no_namespace() {
+    let world = World::of(Person::Ordinary);
+    let Some((user, group)) = world.switched_to() else {
+        return;
+    };
+    let mut command = std::process::Command::new("python3");
+    command.args([
+        "-c",
+        WITHOUT_NAMESPACES,
+        &user.to_string(),
+        &group.to_string(),
+    ]);
+    command
+        .arg(world.at("aegis-os"))
+        .args(["run", "--", "sh", "-c", "echo new > new; cat kept"]);
+    command
+        .env_clear()
+        .env("HOME", world.at("home"))
+        .env("PATH", "/usr/bin:/bin");
+    let ended = Ended::of(command.current_dir(world.project()).output().unwrap()).ok();
+    assert_eq!(ended.stdout, "kept\n");
+    let status = world.aegis(&["status"]).ok().stdout;
+    assert!(status.contains("mount by fusermount3"), "{status}");
+    assert!(status.contains("1 created: new"), "{status}");
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(
+        !mounts.contains(world.at("home").to_str().unwrap()),
+        "{mounts}"
+    );
 }

@@ -10,16 +10,15 @@ const WAITS: &str = "echo one > mine; touch ~/up; sleep 1000";
 fn two_sessions_of_one_project_do_not_see_each_other() {
     let world = World::of(Person::Ordinary);
     let mut first = world.start(&["run", "--", "sh", "-c", WAITS]);
+    let one = world.only_session();
     let seen = world.run("ls; echo two > mine; cat mine").ok();
     assert!(!seen.stdout.contains("mine\n"), "{}", seen.stdout);
     assert!(seen.stdout.ends_with("two\n"), "{}", seen.stdout);
     first.kill().unwrap();
     first.wait().unwrap();
     let ids: Vec<_> = world.sessions().iter().map(|path| name(path)).collect();
-    let [one, two] = ids.as_slice() else {
-        panic!("{ids:?}")
-    };
-    for (id, content) in [(one, "one\n"), (two, "two\n")] {
+    let two = ids.iter().find(|id| **id != one).unwrap();
+    for (id, content) in [(&one, "one\n"), (two, "two\n")] {
         let seen = world.aegis(&["resume", id, "--", "cat", "mine"]).ok();
         assert_eq!(seen.stdout, content);
     }

@@ -72,6 +72,11 @@ impl World {
         vec![Self::of(Person::Myself), Self::of(Person::Ordinary)]
     }
 
+    /// The user and group that programs are switched to; `None` when they run as whoever tests.
+    pub fn switched_to(&self) -> Option<(u32, u32)> {
+        self.person
+    }
+
     /// A path in this world.
     pub fn at(&self, name: &str) -> PathBuf {
         self.place.path().join(name)
