@@ -1,0 +1,67 @@
+//! The two ends of the way back: the session's directory and the host's project.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, open};
+
+use super::beneath::{Tree, open_file_at};
+use crate::layout::SessionDir;
+use crate::overlay::changes::Content;
+
+/// Where changes come from and where they go.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    session: &'a SessionDir,
+    project: BorrowedFd<'a>,
+}
+
+impl<'a> Site<'a> {
+    /// The session kept in `session`, whose project is the directory `project`.
+    #[must_use]
+    pub const fn new(session: &'a SessionDir, project: BorrowedFd<'a>) -> Self {
+        Self { session, project }
+    }
+
+    /// The session's directory.
+    #[must_use]
+    pub const fn session(&self) -> &'a SessionDir {
+        self.session
+    }
+
+    pub(crate) const fn tree(&self) -> Tree<'a> {
+        Tree::new(self.project)
+    }
+
+    /// Opens the bytes of a changed file for reading.
+    pub(crate) fn open_content(&self, content: &Content) -> io::Result<OwnedFd> {
+        match content {
+            // `join` with an absolute path is that path.
+            Content::Shadow(path) => open_private(&self.session.content().join(path)),
+            Content::Host(path) => self.tree().file(path),
+        }
+    }
+
+    /// Opens the content with this hash that the host had when the agent first touched it.
+    pub(crate) fn open_base(&self, sha256: super::Digest) -> io::Result<OwnedFd> {
+        open_private(&self.session.base().join(sha256.to_string()))
+    }
+}
+
+/// Opens a regular file in a directory that only we write.
+pub(crate) fn open_private(path: &Path) -> io::Result<OwnedFd> {
+    use std::os::unix::ffi::OsStrExt as _;
+    open_file_at(CWD, path.as_os_str().as_bytes())
+}
+
+/// Opens a directory that only we write, making it (and those above it) when it is missing.
+pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(open(path, flags, Mode::empty())?)
+}

@@ -1,0 +1,305 @@
+//! Carrying a list of steps out so that a crash at any point leaves the host's tree as it was
+//! before or as it is after, and no version of a file that the host wrote is ever lost.
+//!
+//! 1. every name is compared with what the step expects
+//! 2. the intent is on the disk before the first temporary name exists
+//! 3. directories are made, and new files under temporary names, hashed while they are copied
+//! 4. the inodes of those are on the disk before the first of them is published
+//! 5. publishing exchanges names; what comes out is compared with what was expected, and exchanged
+//!    back when it is something else
+//! 6. the directories and then the commit record are forced to the disk
+//! 7. what was displaced moves into the landing's directory, where `undo` finds it
+//!
+//! [`recover`] decides every step by what it finds, and may itself be interrupted.
+
+mod floor;
+mod prepare;
+mod publish;
+mod recover;
+mod retire;
+mod revert;
+mod step;
+
+pub(crate) use floor::Floor;
+pub use recover::Recovered;
+pub(crate) use recover::recover;
+pub(crate) use step::{Act, Source, Step, arrange};
+
+use std::collections::BTreeSet;
+
+use aegis_policies::RelPath;
+use rustix::io::Errno;
+
+use super::error::{CommitError, Doing as _};
+use super::item::Group;
+use super::landing::{
+    COMMITTED, Committed, DONE, INTENT, Intent, PREPARED, Prepared, Purpose, Settled,
+};
+use super::reason::Reason;
+use super::state::Digest;
+use step::Phase;
+
+/// How a step ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Not yet.
+    Pending,
+    /// Done.
+    Done,
+    /// The host had it already.
+    Already,
+    /// Left alone.
+    Left(Reason),
+}
+
+/// What keeps one step, or all of them, from going on.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// This step is left alone.
+    Step(Reason),
+    /// Nothing can go on.
+    All(CommitError),
+}
+
+/// A landing under way.
+pub(crate) struct Transaction<'a> {
+    floor: Floor<'a>,
+    steps: Vec<Step>,
+    fates: Vec<Fate>,
+    prepared: Prepared,
+}
+
+impl<'a> Transaction<'a> {
+    /// A landing of `steps`, which are in order already.
+    pub(crate) fn new(floor: Floor<'a>, steps: Vec<Step>) -> Self {
+        let fates = vec![Fate::Pending; steps.len()];
+        let prepared = Prepared {
+            inodes: vec![None; steps.len()],
+            made: vec![false; steps.len()],
+        };
+        Self {
+            floor,
+            steps,
+            fates,
+            prepared,
+        }
+    }
+
+    /// Carries the steps out. `settle` says, from how each step ended, what the record is to keep.
+    pub(crate) fn run(
+        mut self,
+        purpose: Purpose,
+        manifest: Digest,
+        settle: &dyn Fn(&[Fate]) -> Vec<Settled>,
+    ) -> Result<Vec<Fate>, CommitError> {
+        self.check();
+        let intent = Intent {
+            purpose,
+            manifest,
+            steps: self.steps.clone(),
+        };
+        self.floor.landing.write(INTENT, &intent, self.floor.hook)?;
+        if let Err(error) = self.act() {
+            self.revert_all()?;
+            self.floor.landing.write(DONE, &(), self.floor.hook)?;
+            return Err(error);
+        }
+        let done = self.fates.iter().map(|fate| *fate == Fate::Done).collect();
+        let committed = Committed {
+            done,
+            settled: settle(&self.fates),
+        };
+        self.floor
+            .landing
+            .write(COMMITTED, &committed, self.floor.hook)?;
+        self.floor.retire(&self.steps, &committed.done)?;
+        self.floor.landing.write(DONE, &(), self.floor.hook)?;
+        Ok(self.fates)
+    }
+
+    fn act(&mut self) -> Result<(), CommitError> {
+        self.each(Phase::Open..=Phase::Directories, Self::publish)?;
+        self.prepare()?;
+        self.floor
+            .landing
+            .write(PREPARED, &self.prepared, self.floor.hook)?;
+        self.each(Phase::Objects..=Phase::Packs, Self::publish)?;
+        self.each(Phase::Files..=Phase::Files, Self::publish)?;
+        self.hold_git_together()?;
+        self.each(Phase::References..=Phase::Heads, Self::publish)?;
+        self.hold_git_together()?;
+        self.each(Phase::Gone..=Phase::Seal, Self::publish)?;
+        self.sync()
+    }
+
+    /// Leaves steps alone whose name no longer holds what was approved.
+    fn check(&mut self) {
+        for (step, fate) in self.steps.iter().zip(&mut self.fates) {
+            if let Err(reason) = publish::expect(&self.floor, step) {
+                *fate = Fate::Left(reason);
+            }
+        }
+        self.propagate_git();
+    }
+
+    /// Does `action` for every pending step of these phases.
+    fn each(
+        &mut self,
+        phases: std::ops::RangeInclusive<Phase>,
+        action: fn(&mut Self, usize, &Step) -> Result<Fate, Stop>,
+    ) -> Result<(), CommitError> {
+        for index in 0..self.steps.len() {
+            let Some(step) = self.steps.get(index).cloned() else {
+                break;
+            };
+            if phases.contains(&step.phase()) && self.fates.get(index) == Some(&Fate::Pending) {
+                let fate = match action(self, index, &step) {
+                    Ok(fate) => fate,
+                    Err(Stop::Step(reason)) => Fate::Left(reason),
+                    Err(Stop::All(error)) => return Err(error),
+                };
+                self.set_fate(index, fate);
+            }
+        }
+        Ok(())
+    }
+
+    fn set_fate(&mut self, index: usize, fate: Fate) {
+        if let Some(slot) = self.fates.get_mut(index) {
+            *slot = fate;
+        }
+    }
+
+    /// Takes every step of the repository's state back when one of them, or an object that they may
+    /// lean on, was left alone.
+    fn hold_git_together(&mut self) -> Result<(), CommitError> {
+        if self.propagate_git() {
+            for index in (0..self.steps.len()).rev() {
+                if self
+                    .steps
+                    .get(index)
+                    .is_some_and(|step| step.group == Group::Git)
+                {
+                    self.revert(index)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks the repository's state as left alone when part of it is; whether it is.
+    fn propagate_git(&mut self) -> bool {
+        let left = self
+            .steps
+            .iter()
+            .zip(&self.fates)
+            .find_map(|(step, fate)| match fate {
+                Fate::Left(reason) if step.group != Group::Files => {
+                    Some((step.path.clone(), reason))
+                }
+                _ => None,
+            });
+        let Some((path, reason)) = left else {
+            return false;
+        };
+        let together = match reason {
+            Reason::GitTogether(_) => reason.clone(),
+            other => Reason::GitTogether(format!("`{path}`: {other}")),
+        };
+        for (step, fate) in self.steps.iter().zip(&mut self.fates) {
+            if step.group == Group::Git {
+                *fate = Fate::Left(together.clone());
+            }
+        }
+        true
+    }
+
+    /// What was left alone has been taken back already.
+    fn revert_all(&self) -> Result<(), CommitError> {
+        for (index, fate) in self.fates.iter().enumerate().rev() {
+            if !matches!(fate, Fate::Left(_)) {
+                self.revert(index)?;
+            }
+        }
+        self.floor.sync_all()
+    }
+
+    fn revert(&self, index: usize) -> Result<(), CommitError> {
+        let Some(step) = self.steps.get(index) else {
+            return Ok(());
+        };
+        let made = self.prepared.made.get(index).copied().unwrap_or(false);
+        let inode = self.prepared.inodes.get(index).copied().flatten();
+        let own = revert::Own {
+            inode,
+            made,
+            is_prepared: true,
+        };
+        self.floor
+            .revert(index, step, own)
+            .doing("take back", &step.path)
+    }
+
+    /// Forces every directory in which a name changed to the disk.
+    fn sync(&self) -> Result<(), CommitError> {
+        let mut directories = BTreeSet::new();
+        for (step, _) in self
+            .steps
+            .iter()
+            .zip(&self.fates)
+            .filter(|(_, fate)| **fate == Fate::Done)
+        {
+            directories.insert(step.shelter.clone());
+            directories.extend(step.path.split_last().map(|(parent, _)| parent));
+            if let Act::Move { from } = &step.act {
+                directories.extend(from.split_last().map(|(parent, _)| parent));
+            }
+        }
+        directories
+            .iter()
+            .try_for_each(|path| self.sync_directory(path))
+    }
+
+    fn sync_directory(&self, path: &RelPath) -> Result<(), CommitError> {
+        match self.floor.tree().directory(path) {
+            Ok(directory) => self.floor.sync(&directory).doing("sync", path),
+            // It was removed by this landing, or just now by the host.
+            Err(error) if super::beneath::is_absence(&error) => Ok(()),
+            Err(error) => Err(error).doing("sync", path),
+        }
+    }
+}
+
+/// Tells what concerns one name from what concerns all.
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        match Errno::from_io_error(&error) {
+            Some(
+                Errno::NOSPC
+                | Errno::DQUOT
+                | Errno::IO
+                | Errno::ROFS
+                | Errno::NOMEM
+                | Errno::MFILE
+                | Errno::NFILE,
+            ) => Self::All(CommitError::Io {
+                doing: "write below",
+                name: "the project".to_owned(),
+                source: error,
+            }),
+            _ => Self::Step(error.into()),
+        }
+    }
+}
+
+impl From<CommitError> for Stop {
+    fn from(error: CommitError) -> Self {
+        Self::All(error)
+    }
+}
+
+impl From<Reason> for Stop {
+    fn from(reason: Reason) -> Self {
+        Self::Step(reason)
+    }
+}

@@ -1,0 +1,248 @@
+//! Giving the prepared files their names, and checking what comes out for it.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::io::Errno;
+
+use super::super::beneath::{Place, names, open_file_at};
+use super::super::reason::Reason;
+use super::super::state::{Observed, State};
+use super::floor::Floor;
+use super::revert::Own;
+use super::step::{Act, Step};
+use super::{Fate, Stop, Transaction};
+
+/// Whether the names of a step hold what it expects.
+pub(super) fn expect(floor: &Floor<'_>, step: &Step) -> Result<(), Reason> {
+    match &step.act {
+        Act::Move { from } => {
+            require(&observe(floor, step, from)?, &step.new)?;
+            require(&observe(floor, step, &step.path)?, &State::Absent)
+        }
+        // What these take the place of is removed by an earlier step.
+        Act::MakeDirectory | Act::Fill => Ok(()),
+        // A directory may be one that this landing makes; the step looks again itself.
+        Act::Chmod if step.old.is_directory() => Ok(()),
+        Act::RemoveDirectory => {
+            let observed = observe(floor, step, &step.path)?;
+            if observed.state.is_directory() {
+                Ok(())
+            } else {
+                Err(Reason::ChangedJustNow)
+            }
+        }
+        Act::Replace => {
+            let observed = observe(floor, step, &step.path)?;
+            require(&observed, &step.old)?;
+            require_single(&observed)
+        }
+        _ => require(&observe(floor, step, &step.path)?, &step.old),
+    }
+}
+
+fn observe(
+    floor: &Floor<'_>,
+    step: &Step,
+    path: &aegis_policies::RelPath,
+) -> Result<Observed, Reason> {
+    let observed = floor.tree().observe(path);
+    observed.map_err(|error| Reason::Unreadable(format!("`{}`: {error}", step.path)))
+}
+
+fn require(observed: &Observed, state: &State) -> Result<(), Reason> {
+    if observed.state == *state {
+        Ok(())
+    } else {
+        Err(Reason::ChangedJustNow)
+    }
+}
+
+/// A replaced file would stay what it was under its other names.
+fn require_single(observed: &Observed) -> Result<(), Reason> {
+    match (&observed.state, observed.links()) {
+        (State::File { .. }, links) if links > 1 => Err(Reason::HardLinked(links)),
+        _ => Ok(()),
+    }
+}
+
+impl Transaction<'_> {
+    /// Does one step.
+    pub(super) fn publish(&mut self, index: usize, step: &Step) -> Result<Fate, Stop> {
+        let place = self.floor.place(step)?;
+        match &step.act {
+            Act::MakeDirectory => self.make_directory(index, step, &place),
+            Act::Chmod => self.chmod(step, &place),
+            Act::Replace => self.replace(index, step, &place),
+            Act::Create | Act::Fill => self.create(index, step, &place),
+            Act::Clear | Act::Remove | Act::RemoveDirectory => self.remove(index, step, &place),
+            Act::Move { from } => {
+                let from = self.floor.place_of(from)?;
+                self.move_here(step, &from, &place)
+            }
+        }
+    }
+
+    fn make_directory(&mut self, index: usize, step: &Step, place: &Place) -> Result<Fate, Stop> {
+        let mode = step.new.mode().unwrap_or(0o700);
+        if !self.floor.make_directory(place.spot(), mode)? {
+            return Ok(Fate::Already);
+        }
+        if let Some(made) = self.prepared.made.get_mut(index) {
+            *made = true;
+        }
+        Ok(Fate::Done)
+    }
+
+    fn chmod(&mut self, step: &Step, place: &Place) -> Result<Fate, Stop> {
+        let Some(mode) = step.new.mode() else {
+            return Ok(Fate::Already);
+        };
+        self.floor.set_mode(&step.path, place, &step.old, mode)?;
+        Ok(Fate::Done)
+    }
+
+    fn replace(&mut self, index: usize, step: &Step, place: &Place) -> Result<Fate, Stop> {
+        let temporary = self.floor.temporary(index, step)?;
+        if let Err(error) = self.floor.exchange(temporary.spot(), place.spot()) {
+            return self.give_up(index, step, error);
+        }
+        let displaced = temporary.observe();
+        let verdict = match &displaced {
+            Ok(displaced) => require(displaced, &step.old).and_then(|()| require_single(displaced)),
+            Err(error) => Err(Reason::Unreadable(error.to_string())),
+        };
+        self.settle(index, step, verdict)
+    }
+
+    fn create(&mut self, index: usize, step: &Step, place: &Place) -> Result<Fate, Stop> {
+        let temporary = self.floor.temporary(index, step)?;
+        match self.floor.rename(temporary.spot(), place.spot()) {
+            Ok(()) => Ok(Fate::Done),
+            Err(error) => self.give_up(index, step, error),
+        }
+    }
+
+    fn remove(&mut self, index: usize, step: &Step, place: &Place) -> Result<Fate, Stop> {
+        let temporary = self.floor.temporary(index, step)?;
+        if let Err(error) = self.floor.rename(place.spot(), temporary.spot()) {
+            return self.give_up(index, step, error);
+        }
+        let verdict = if step.act == Act::RemoveDirectory {
+            require_empty(&temporary)
+        } else {
+            match temporary.observe() {
+                Ok(displaced) => require(&displaced, &step.old),
+                Err(error) => Err(Reason::Unreadable(error.to_string())),
+            }
+        };
+        self.settle(index, step, verdict)
+    }
+
+    fn move_here(&mut self, step: &Step, from: &Place, place: &Place) -> Result<Fate, Stop> {
+        self.floor
+            .rename(from.spot(), place.spot())
+            .map_err(changed_just_now)?;
+        let moved = place.observe();
+        if moved.as_ref().is_ok_and(|moved| moved.state == step.new) {
+            return Ok(Fate::Done);
+        }
+        self.floor.rename(place.spot(), from.spot())?;
+        Err(Reason::ChangedJustNow.into())
+    }
+
+    /// Takes the step back when what came out is not what was expected.
+    fn settle(
+        &mut self,
+        index: usize,
+        step: &Step,
+        verdict: Result<(), Reason>,
+    ) -> Result<Fate, Stop> {
+        let Err(reason) = verdict else {
+            return Ok(Fate::Done);
+        };
+        self.floor.revert(index, step, self.own(index))?;
+        Err(reason.into())
+    }
+
+    /// Removes the step's temporary file after a call that changed nothing.
+    fn give_up(&mut self, index: usize, step: &Step, error: io::Error) -> Result<Fate, Stop> {
+        self.floor.revert(index, step, self.own(index))?;
+        Err(changed_just_now(error))
+    }
+
+    fn own(&self, index: usize) -> Own {
+        let inode = self.prepared.inodes.get(index).copied().flatten();
+        let made = self.prepared.made.get(index).copied().unwrap_or(false);
+        Own {
+            inode,
+            made,
+            is_prepared: true,
+        }
+    }
+}
+
+impl Floor<'_> {
+    /// Changes the permission bits of what is at `place`, if it is still `expected`.
+    pub(super) fn set_mode(
+        &self,
+        path: &aegis_policies::RelPath,
+        place: &Place,
+        expected: &State,
+        mode: u32,
+    ) -> Result<(), Stop> {
+        let (file, extra) = match expected {
+            State::Directory { .. } => {
+                let directory = self.tree().directory(path)?;
+                let extra = super::floor::inherited(&directory)?;
+                (directory, extra)
+            }
+            _ => (open_file_at(place.parent.as_fd(), &place.name)?, 0),
+        };
+        if state_of(&file, expected)? != *expected {
+            return Err(Reason::ChangedJustNow.into());
+        }
+        self.chmod(&file, mode | extra)?;
+        Ok(self.sync(&file)?)
+    }
+}
+
+/// The state of an open file, of the same kind as `like`.
+fn state_of(file: &OwnedFd, like: &State) -> io::Result<State> {
+    let mode = rustix::fs::fstat(file)?.st_mode;
+    match like {
+        State::Directory { .. } => Ok(State::Directory {
+            mode: mode & super::super::state::DIRECTORY_BITS,
+        }),
+        _ => {
+            let sha256 = super::super::beneath::hash(std::fs::File::from(file.try_clone()?))?;
+            Ok(State::File {
+                sha256,
+                mode: mode & 0o7777,
+            })
+        }
+    }
+}
+
+fn require_empty(place: &Place) -> Result<(), Reason> {
+    let flags = rustix::fs::OFlags::RDONLY
+        | rustix::fs::OFlags::DIRECTORY
+        | rustix::fs::OFlags::NOFOLLOW
+        | rustix::fs::OFlags::CLOEXEC;
+    let mode = rustix::fs::Mode::empty();
+    let directory = rustix::fs::openat(&place.parent, place.name.as_slice(), flags, mode);
+    let names = names(directory.map_err(io::Error::from)?.as_fd())?;
+    if names.is_empty() {
+        Ok(())
+    } else {
+        Err(Reason::NotEmpty)
+    }
+}
+
+/// A name that appeared or vanished since it was looked at.
+fn changed_just_now(error: io::Error) -> Stop {
+    match Errno::from_io_error(&error) {
+        Some(Errno::EXIST | Errno::NOENT | Errno::NOTDIR) => Stop::Step(Reason::ChangedJustNow),
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,10 @@
+//! The road back, on real directories.
+
+mod crash;
+mod env;
+mod git;
+mod landing;
+mod merging;
+mod race;
+mod refusals;
+mod undo;

@@ -1,0 +1,246 @@
+//! Others at work in the project while a landing is under way.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use aegisfs::commit::{Approval, Plan};
+use aegisfs::overlay::changes::Content;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::env::{Env, write};
+
+const ROUNDS: usize = 150;
+
+/// Runs `work` over and over until the landings are done.
+fn beside<T: Send>(work: impl Fn(usize) -> Option<T> + Sync, landings: impl FnOnce()) -> Vec<T> {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let mut results = Vec::new();
+            for round in 0.. {
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+                results.extend(work(round));
+            }
+            results
+        });
+        let landed = catch_unwind(AssertUnwindSafe(landings));
+        done.store(true, Ordering::Relaxed);
+        let results = worker.join().unwrap();
+        landed.unwrap_or_else(|panic| resume_unwind(panic));
+        results
+    })
+}
+
+/// Every content that is anywhere below: in the project, or kept with the landings.
+fn contents(root: &Path, found: &mut HashSet<String>) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        if entry.file_type().unwrap().is_dir() {
+            contents(&entry.path(), found);
+        } else {
+            found.insert(fs::read_to_string(entry.path()).unwrap_or_default());
+        }
+    }
+}
+
+/// An editor that saves by renaming over the file: each version that no later one of its own has
+/// replaced is somewhere afterwards.
+#[test]
+fn no_version_of_the_hosts_is_lost() {
+    let env = Env::new(|root| write(&root.join("file"), "start\n"));
+    let target = env.project.join("file");
+    let scratch = env.temp.path().join("scratch");
+    fs::create_dir(&scratch).unwrap();
+    // The editor looks at what it replaces: a version of its own that it does not find again was
+    // taken by a landing and has to turn up elsewhere.
+    let save = |round: usize| {
+        let fresh = scratch.join("fresh");
+        fs::write(&fresh, format!("host {round}\n")).unwrap();
+        renameat_with(CWD, &fresh, CWD, &target, RenameFlags::EXCHANGE).ok()?;
+        let replaced = fs::read_to_string(&fresh).unwrap();
+        thread::sleep(Duration::from_micros(400 * (round as u64 % 9)));
+        Some((format!("host {round}\n"), replaced))
+    };
+    let mut landed = 0;
+    let saves = beside(save, || {
+        for round in 0..ROUNDS {
+            write(&env.agent.join("file"), format!("agent {round}\n"));
+            // The agent starts from what the host has now, so that some landings succeed.
+            landed += usize::from(attempt(&env, &target, round));
+        }
+    });
+    let mut found = HashSet::new();
+    contents(&env.project, &mut found);
+    contents(&env.temp.path().join("home"), &mut found);
+    let replaced: HashSet<&String> = saves.iter().map(|(_, replaced)| replaced).collect();
+    for (saved, _) in &saves {
+        assert!(
+            replaced.contains(saved) || found.contains(saved),
+            "`{saved}` is lost"
+        );
+    }
+    assert!(saves.len() > ROUNDS / 4, "only {} saves", saves.len());
+    println!("{landed} of {ROUNDS} landed against {} saves", saves.len());
+}
+
+/// One landing, of a session of its own, against whatever the host has at the moment; whether it
+/// landed.
+fn attempt(env: &Env, target: &Path, round: usize) -> bool {
+    use aegis_policies::journal::{Baseline, NodeKind};
+    use sha2::Digest as _;
+    let name = env.temp.path().join(format!("home/sessions/{round}"));
+    let session = aegisfs::layout::SessionDir::new(name);
+    let site = env.site_of(&session);
+    let now = fs::read(target).unwrap();
+    let mut changes = env.changes();
+    let Some(change) = changes.first_mut() else {
+        return false;
+    };
+    let Some(Content::Shadow(file)) = change
+        .after
+        .as_mut()
+        .and_then(|after| after.content.as_mut())
+    else {
+        return false;
+    };
+    *file = env.session.content().join(&file);
+    let sha256 = sha2::Sha256::digest(&now).into();
+    let before = change.before.take().unwrap();
+    change.before = Some(Baseline {
+        sha256: Some(sha256),
+        kind: NodeKind::File,
+        ..before
+    });
+    let frozen = Plan::new(&site, changes, &[], &super::env::labels)
+        .unwrap()
+        .freeze(&site)
+        .unwrap();
+    let approval = Approval::by_person(frozen.manifest());
+    let landed = frozen
+        .approve(&approval)
+        .unwrap()
+        .land(&site, None)
+        .unwrap();
+    landed.changed() == 1
+}
+
+/// The same, with the save placed before each single change that a landing makes to the disk, and
+/// again before the one after it.
+#[test]
+fn a_save_at_any_point_of_a_landing_is_not_lost() {
+    for point in 0.. {
+        let env = Env::new(|root| {
+            write(&root.join("file"), "start\n");
+            write(&root.join("removed"), "start\n");
+            write(&root.join("moved"), "start\n");
+        });
+        let mut env = env;
+        write(&env.agent.join("file"), "agent\n");
+        write(&env.agent.join("made"), "agent\n");
+        fs::remove_file(env.agent.join("removed")).unwrap();
+        env.agent_moves("moved", "moved-there");
+        let approved = env.approve();
+        let (count, fresh) = (Cell::new(0), env.temp.path().join("fresh"));
+        let saved: RefCell<Vec<(PathBuf, String, String)>> = RefCell::default();
+        landed_with(&env, approved, &|_| {
+            count.set(count.get() + 1);
+            if count.get() == point || count.get() == point + 1 {
+                for name in ["file", "made", "removed", "moved", "moved-there"] {
+                    let content = format!("host {name} {}\n", count.get());
+                    fs::write(&fresh, &content).unwrap();
+                    let at = env.project.join(name);
+                    let replaced = fs::read_to_string(&at).unwrap_or_default();
+                    fs::rename(&fresh, &at).unwrap();
+                    saved.borrow_mut().push((at, content, replaced));
+                }
+            }
+        });
+        let mut found = HashSet::new();
+        contents(&env.project, &mut found);
+        contents(&env.session.landings(), &mut found);
+        let saved = saved.borrow();
+        for (_, content, _) in saved.iter() {
+            let is_replaced = saved.iter().any(|(_, _, replaced)| replaced == content);
+            assert!(
+                is_replaced || found.contains(content),
+                "`{content}` is lost at {point}"
+            );
+        }
+        if count.get() < point {
+            break;
+        }
+    }
+}
+
+fn landed_with(env: &Env, approved: aegisfs::commit::Approved, hook: &dyn Fn(&'static str)) {
+    aegisfs::commit::interruptible::land(approved, &env.site(), None, hook).unwrap();
+}
+
+/// A directory of the project that keeps turning into a link to elsewhere and back: nothing lands
+/// elsewhere.
+#[test]
+fn nothing_lands_through_a_swapped_link() {
+    let env = Env::new(|root| write(&root.join("directory/file"), "start\n"));
+    let outside = env.temp.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    write(&outside.join("file"), "start\n");
+    let link = env.temp.path().join("link");
+    symlink(&outside, &link).unwrap();
+    let directory = env.project.join("directory");
+    let swap = |_| -> Option<()> {
+        renameat_with(CWD, &link, CWD, &directory, RenameFlags::EXCHANGE).unwrap();
+        None
+    };
+    beside(swap, || {
+        for round in 0..ROUNDS {
+            write(
+                &env.agent.join("directory/file"),
+                format!("agent {round}\n"),
+            );
+            write(&env.agent.join(format!("directory/new-{round}")), "new\n");
+            // Most of these end in a conflict; what counts is where they do not end.
+            let _ = env.try_land();
+        }
+    });
+    let names: Vec<PathBuf> = fs::read_dir(&outside)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    assert_eq!(names, [outside.join("file")]);
+    assert_eq!(fs::read_to_string(outside.join("file")).unwrap(), "start\n");
+}
+
+/// Two sessions that land on one project at the same time: each landing is whole.
+#[test]
+fn landings_take_turns() {
+    let env = Env::new(|root| write(&root.join("shared"), "start\n"));
+    let file = fs::File::open(&env.project).unwrap();
+    let other = {
+        let session = aegisfs::layout::SessionDir::new(env.temp.path().join("home/sessions/two"));
+        fs::create_dir_all(session.content()).unwrap();
+        session
+    };
+    let site = aegisfs::commit::Site::new(&other, std::os::fd::AsFd::as_fd(&file));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..20 {
+                aegisfs::commit::recover(&site).unwrap();
+            }
+        });
+        for round in 0..20 {
+            write(&env.agent.join(format!("file-{round}")), "x\n");
+            assert_eq!(env.land().left().count(), 0);
+        }
+    });
+    for round in 0..20 {
+        assert!(env.project.join(format!("file-{round}")).exists());
+    }
+}
