@@ -82,7 +82,7 @@ impl Plain<'_> {
         let listing = self.room.allow.listing(&self.destination);
         match self.room.desk.connect(&self.destination, listing) {
             Ok(permit) => self.forward(permit, client, listing).await,
-            Err(refusal) => Next::Answer(words::not_allowed(&self.destination, &refusal)),
+            Err(refusal) => Next::Answer(words::not_allowed(&self.destination, listing, &refusal)),
         }
     }
 

@@ -146,6 +146,5 @@ async fn silence(ledger: &Ledger, patience: Duration) {
     }
 }
 
-/// Bytes for each direction. Eight times the usual 8 KiB doubles the throughput; splice(2), which
-/// needs no buffer, is the step after.
+/// Bytes for each direction: eight times the usual 8 KiB doubles the throughput.
 const BUFFER: usize = 64 << 10;

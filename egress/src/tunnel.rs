@@ -20,7 +20,9 @@ pub(crate) async fn connect(room: &Room, client: Client, destination: Authority)
     let listing = room.allow.listing(&destination);
     match room.desk.connect(&destination, listing) {
         Ok(permit) => tunnel(permit, room, client, destination, listing).await,
-        Err(refusal) => turn_away(client, &words::not_allowed(&destination, &refusal)).await,
+        Err(refusal) => {
+            turn_away(client, &words::not_allowed(&destination, listing, &refusal)).await
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use aegis_policies::journal::JournalError;
 use hyper::StatusCode;
 
 use crate::address::Special;
+use crate::allow::Listing;
 use crate::dial::DialError;
 use crate::http::{Answer, BodyError, HeadError};
 use crate::name::Authority;
@@ -42,14 +43,23 @@ pub(crate) fn not_for_an_api() -> Answer {
 }
 
 /// A connection that the gate refused.
-pub(crate) fn not_allowed(destination: &Authority, refusal: &Refusal) -> Answer {
+pub(crate) fn not_allowed(destination: &Authority, listing: Listing, refusal: &Refusal) -> Answer {
+    let (why, advice) = match listing {
+        Listing::Absent => (
+            format!("it is not on the session's list of hosts ({refusal})"),
+            format!(
+                "To allow it, start the session with `aegis-os run --allow {}`.",
+                entry_for(destination)
+            ),
+        ),
+        Listing::Named | Listing::Meant => (
+            refusal.to_string(),
+            "It is on the list of hosts, and policy has the last word.".into(),
+        ),
+    };
     Answer {
         status: StatusCode::FORBIDDEN,
-        words: format!(
-            "aegis-os refused the connection to {destination}; {refusal}\n\
-             To allow it, start the session with `aegis-os run --allow {}`.\n",
-            entry_for(destination),
-        ),
+        words: format!("aegis-os refused the connection to {destination}; {why}\n{advice}\n"),
     }
 }
 

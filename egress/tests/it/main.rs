@@ -15,3 +15,4 @@ mod streams;
 mod support;
 mod tls;
 mod tunnel;
+mod tunnel_refused;

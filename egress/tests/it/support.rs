@@ -37,11 +37,26 @@ impl House {
         Self::listening(proxy, options, variables)
     }
 
+    /// A door whose gate has a person's own policy, too.
+    pub fn judged_by(policy: &str, options: Options) -> Self {
+        let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::open(proxy, options, &[], Some(policy))
+    }
+
     /// A door whose proxy port is the given listener.
     pub fn listening(proxy: TcpListener, options: Options, variables: &[(&str, &str)]) -> Self {
+        Self::open(proxy, options, variables, None)
+    }
+
+    fn open(
+        proxy: TcpListener,
+        options: Options,
+        variables: &[(&str, &str)],
+        policy: Option<&str>,
+    ) -> Self {
         let directory = TempDir::new().unwrap();
         let journal = Arc::new(Journal::create(directory.path()).unwrap());
-        let gate = Arc::new(Gate::with_defaults(journal, None).unwrap());
+        let gate = Arc::new(Gate::with_defaults(journal, policy).unwrap());
         let local = || TcpListener::bind("127.0.0.1:0").unwrap();
         let (anthropic, openai) = (local(), local());
         let at = |listener: &TcpListener| listener.local_addr().unwrap();
