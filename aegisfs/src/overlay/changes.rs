@@ -1,14 +1,18 @@
 //! What the agent changed, as values that the commit pipeline starts from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
-use aegis_policies::RelPath;
 use aegis_policies::journal::{self, Baseline, NodeId, NodeKind};
+
+use aegis_policies::{Labeler, RelPath, Repository};
+use rustix::fs::FileType;
+use rustix::io::Errno;
 
 use super::content::file_name;
 use super::error::OverlayError;
+use super::lookup::stands_alone;
 use super::lower::LowerRoot;
 use super::shadow::{FolderKey, Node, Shadow};
 use crate::layout::SessionDir;
@@ -29,7 +33,7 @@ pub fn changes(
 ) -> Result<Vec<Change>, OverlayError> {
     let shadow = Shadow::replay(journal::read(&session.journal())?)?;
     let lower = LowerRoot::new(project.try_clone_to_owned().map_err(|error| {
-        OverlayError::Os(rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO))
+        OverlayError::Os(Errno::from_io_error(&error).unwrap_or(Errno::IO))
     })?)?;
     let mut names = Names { shadow: &shadow, lower: &lower, session, found: BTreeMap::new() };
     for (path, baseline) in shadow.removed() {
@@ -38,6 +42,7 @@ pub fn changes(
     for (id, node) in shadow.nodes() {
         names.add_node(id, node)?;
     }
+    names.add_aliases()?;
     Ok(names.into_changes())
 }
 
@@ -168,6 +173,54 @@ impl Names<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Lists the host's further names of a changed file, which nobody has named since: they show
+    /// the change as well. Finding them takes a walk, and only where there is such a file.
+    fn add_aliases(&mut self) -> Result<(), OverlayError> {
+        let shared: HashMap<(u64, u64), NodeId> = self.shadow.changed_aliases().collect();
+        if shared.is_empty() {
+            return Ok(());
+        }
+        let labeler = Labeler::embedded(Repository::Present).map_err(|_| Errno::IO)?;
+        let mut left = self.shadow.lower_folders();
+        left.push(RelPath::root());
+        while let Some(home) = left.pop() {
+            let folder = FolderKey::Lower(home.clone());
+            for entry in self.lower.list(&home).unwrap_or_default() {
+                let Ok(path) = home.join(&entry.name) else { continue };
+                if self.shadow.child(&folder, &entry.name).is_some() {
+                    continue;
+                }
+                if entry.kind == FileType::Directory {
+                    left.push(path);
+                } else if shared.keys().any(|(_, ino)| *ino == entry.ino) {
+                    self.add_alias(&shared, &labeler, &path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_alias(
+        &mut self,
+        shared: &HashMap<(u64, u64), NodeId>,
+        labeler: &Labeler,
+        path: &RelPath,
+    ) {
+        let Ok(stat) = self.lower.stat(path) else { return };
+        let Some(id) = shared.get(&(stat.dev, stat.ino)) else { return };
+        let (Some(shown), Some(node)) = (self.shadow.shown(path), self.shadow.node(*id)) else {
+            return;
+        };
+        if stands_alone(labeler.labels(path)) {
+            return;
+        }
+        if let Some(origin) = &node.origin {
+            self.gone(path, &origin.baseline);
+        }
+        let after = self.after(*id, node);
+        self.found.entry(shown).or_default().after = Some(after);
     }
 
     fn after(&self, id: NodeId, node: &Node) -> After {

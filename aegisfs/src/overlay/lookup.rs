@@ -1,6 +1,6 @@
 //! Finding nodes: by name in a directory, and by the number that the kernel holds.
 
-use aegis_policies::RelPath;
+use aegis_policies::{Label, Labels, RelPath};
 use aegis_policies::journal::{FirstTouch, NodeId};
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -326,12 +326,11 @@ impl Overlay {
         Ok(Found::Lower(LowerNode { id, path, seen: Seen::Stat(stat) }))
     }
 
-    /// The node that another name of the same inode became. A locked name never follows: a change
-    /// made through an innocent name must not show under it.
+    /// The node that another name of the same inode became.
     fn alias(&self, shadow: &Shadow, path: &RelPath, stat: &Stat) -> Option<NodeId> {
         let id = shadow.alias(stat.dev, stat.ino)?;
-        let locked = self.gate.labels(path).has(aegis_policies::Label::VcsLocked);
-        (!locked && shadow.node(id).is_some_and(|node| !node.is_orphan())).then_some(id)
+        let alone = stands_alone(self.gate.labels(path));
+        (!alone && shadow.node(id).is_some_and(|node| !node.is_orphan())).then_some(id)
     }
 }
 
@@ -354,6 +353,12 @@ impl LowerNode {
             Seen::Pinned => pinned_identity(&self.path),
         }
     }
+}
+
+/// Whether a name of the host shows its own inode even when the session changed that inode under
+/// another name: a change made under an innocent name must not show under a locked one.
+pub(super) fn stands_alone(labels: Labels) -> bool {
+    labels.has(Label::VcsLocked) || labels.has(Label::AgentConfig)
 }
 
 /// Refuses what can not be a name.

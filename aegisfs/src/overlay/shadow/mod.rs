@@ -174,6 +174,19 @@ impl Shadow {
         self.aliases.get(&(dev, ino)).copied()
     }
 
+    /// The nodes of the host's inodes with several names whose content or mode changed.
+    pub(crate) fn changed_aliases(&self) -> impl Iterator<Item = ((u64, u64), NodeId)> {
+        let changed = |id: &NodeId| {
+            self.nodes.get(id).is_some_and(|node| node.upper || node.mode.is_some())
+        };
+        self.aliases.iter().filter(move |(_, id)| changed(id)).map(|(inode, id)| (*inode, *id))
+    }
+
+    /// The host's directories that have nodes of their own.
+    pub(crate) fn lower_folders(&self) -> Vec<RelPath> {
+        self.lower_folders.keys().cloned().collect()
+    }
+
     /// The host's names that are gone, and what they led to, in the order of their paths.
     pub(crate) fn removed(&self) -> impl Iterator<Item = (&RelPath, &Baseline)> {
         self.removed.iter()
