@@ -46,10 +46,7 @@ impl Adapter {
 
     /// Does the work of a request. A fault of ours is an error of that request and nothing more: a
     /// server that died of it would hang the agent for ever.
-    fn answer<T>(
-        &self,
-        work: impl FnOnce(&Guard) -> Result<T, OverlayError>,
-    ) -> Result<T, Errno> {
+    fn answer<T>(&self, work: impl FnOnce(&Guard) -> Result<T, OverlayError>) -> Result<T, Errno> {
         match catch_unwind(AssertUnwindSafe(|| work(&self.guard))) {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(Errno::from_i32(error.errno().raw_os_error())),
@@ -61,8 +58,21 @@ impl Adapter {
         node(ino, self.root)
     }
 
-    fn make(&self, request: &Request, parent: INodeNo, name: &OsStr, kind: NodeKind, mode: u32, reply: ReplyEntry) {
-        let new = New { kind, mode: mode & 0o7777, uid: request.uid(), gid: request.gid() };
+    fn make(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        kind: NodeKind,
+        mode: u32,
+        reply: ReplyEntry,
+    ) {
+        let new = New {
+            kind,
+            mode: mode & 0o7777,
+            uid: request.uid(),
+            gid: request.gid(),
+        };
         let parent = self.node(parent);
         let made = self.answer(|guard| guard.create(request.pid(), parent, name.as_bytes(), new));
         reply_entry(made, reply);
@@ -71,7 +81,10 @@ impl Adapter {
     /// The listing from `offset` on, with the offsets of what follows each name.
     fn listing(&self, handle: FileHandle, offset: u64) -> Result<Listing, Errno> {
         let entries = self.answer(|guard| guard.readdir(HandleId(handle.0), offset))?;
-        Ok(Listing { entries, next: usize::try_from(offset).unwrap_or(usize::MAX) })
+        Ok(Listing {
+            entries,
+            next: usize::try_from(offset).unwrap_or(usize::MAX),
+        })
     }
 }
 
@@ -151,7 +164,14 @@ impl Filesystem for Adapter {
         let node = self.node(ino);
         let mode = mode.map(|mode| mode & 0o7777);
         let (atime, mtime) = (atime.map(set_time), mtime.map(set_time));
-        let set = SetAttr { mode, uid, gid, size, atime, mtime };
+        let set = SetAttr {
+            mode,
+            uid,
+            gid,
+            size,
+            atime,
+            mtime,
+        };
         match self.answer(|guard| guard.setattr(request.pid(), node, set)) {
             Ok(attr) => reply.attr(&trust(attr.follows_host), &attributes(&attr)),
             Err(errno) => reply.error(errno),
@@ -206,7 +226,14 @@ impl Filesystem for Adapter {
         reply: ReplyEntry,
     ) {
         let target = target.as_os_str().as_bytes().to_vec();
-        self.make(request, parent, name, NodeKind::Symlink(target), 0o777, reply);
+        self.make(
+            request,
+            parent,
+            name,
+            NodeKind::Symlink(target),
+            0o777,
+            reply,
+        );
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -239,7 +266,10 @@ impl Filesystem for Adapter {
         };
         let from = (self.node(parent), name.as_bytes());
         let to = (self.node(new_parent), new_name.as_bytes());
-        reply_empty(self.answer(|guard| guard.rename(request.pid(), from, to, mode)), reply);
+        reply_empty(
+            self.answer(|guard| guard.rename(request.pid(), from, to, mode)),
+            reply,
+        );
     }
 
     fn link(
@@ -252,7 +282,10 @@ impl Filesystem for Adapter {
     ) {
         let (node, parent) = (self.node(ino), self.node(new_parent));
         let name = new_name.as_bytes();
-        reply_entry(self.answer(|guard| guard.link(request.pid(), node, parent, name)), reply);
+        reply_entry(
+            self.answer(|guard| guard.link(request.pid(), node, parent, name)),
+            reply,
+        );
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -275,11 +308,15 @@ impl Filesystem for Adapter {
     ) {
         let parent = self.node(parent);
         let (uid, gid) = (request.uid(), request.gid());
-        let new = New { kind: NodeKind::File, mode: mode & 0o7777, uid, gid };
+        let new = New {
+            kind: NodeKind::File,
+            mode: mode & 0o7777,
+            uid,
+            gid,
+        };
         let access = access(OpenFlags(flags));
-        let made = self.answer(|guard| {
-            guard.create_open(request.pid(), parent, name.as_bytes(), new, access)
-        });
+        let made = self
+            .answer(|guard| guard.create_open(request.pid(), parent, name.as_bytes(), new, access));
         match made {
             Ok((entry, opened)) => reply.created(
                 &trust(entry.follows_host),
@@ -363,8 +400,15 @@ impl Filesystem for Adapter {
         datasync: bool,
         reply: ReplyEmpty,
     ) {
-        let what = if datasync { Durable::Data } else { Durable::Everything };
-        reply_empty(self.answer(|guard| guard.sync(HandleId(handle.0), what)), reply);
+        let what = if datasync {
+            Durable::Data
+        } else {
+            Durable::Everything
+        };
+        reply_empty(
+            self.answer(|guard| guard.sync(HandleId(handle.0), what)),
+            reply,
+        );
     }
 
     fn opendir(&self, _request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -414,7 +458,10 @@ impl Filesystem for Adapter {
             let dot = matches!(&*entry.name, b"." | b"..");
             let found = self.answer(|guard| match dot {
                 // The kernel takes neither the node nor a reference from these two.
-                true => Ok(Some(Entry { attr: guard.getattr(folder)?, follows_host: true })),
+                true => Ok(Some(Entry {
+                    attr: guard.getattr(folder)?,
+                    follows_host: true,
+                })),
                 false => match guard.lookup(folder, &entry.name)? {
                     Lookup::Found(entry) => Ok(Some(entry)),
                     Lookup::Missing { .. } => Ok(None),
@@ -500,21 +547,31 @@ impl Filesystem for Adapter {
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let node = self.node(ino);
-        reply_bytes(self.answer(|guard| guard.xattr(node, name.as_bytes())), size, reply);
+        reply_bytes(
+            self.answer(|guard| guard.xattr(node, name.as_bytes())),
+            size,
+            reply,
+        );
     }
 
     fn listxattr(&self, _request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let node = self.node(ino);
         let list = self.answer(|guard| {
             let names = guard.xattrs(node)?;
-            Ok(names.into_iter().flat_map(|name| [name, vec![0]].concat()).collect())
+            Ok(names
+                .into_iter()
+                .flat_map(|name| [name, vec![0]].concat())
+                .collect())
         });
         reply_bytes(list, size, reply);
     }
 
     fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (node, name) = (self.node(ino), name.as_bytes());
-        reply_empty(self.answer(|guard| guard.remove_xattr(request.pid(), node, name)), reply);
+        reply_empty(
+            self.answer(|guard| guard.remove_xattr(request.pid(), node, name)),
+            reply,
+        );
     }
 
     fn fallocate(
@@ -529,7 +586,10 @@ impl Filesystem for Adapter {
     ) {
         let mode = mode.cast_unsigned();
         let handle = HandleId(handle.0);
-        reply_empty(self.answer(|guard| guard.allocate(handle, mode, offset, length)), reply);
+        reply_empty(
+            self.answer(|guard| guard.allocate(handle, mode, offset, length)),
+            reply,
+        );
     }
 
     fn lseek(
@@ -568,7 +628,9 @@ impl Filesystem for Adapter {
     ) {
         let from = (HandleId(from_handle.0), from_offset);
         let to = (HandleId(to_handle.0), to_offset);
-        let length = usize::try_from(length).unwrap_or(usize::MAX).min(i32::MAX as usize);
+        let length = usize::try_from(length)
+            .unwrap_or(usize::MAX)
+            .min(i32::MAX as usize);
         match self.answer(|guard| guard.copy_range(from, to, length)) {
             Ok(copied) => reply.written(u32::try_from(copied).unwrap_or(0)),
             Err(errno) => reply.error(errno),
@@ -579,7 +641,11 @@ impl Filesystem for Adapter {
 fn open_flags(opened: Opened) -> FopenFlags {
     // Writes have reached the content file when write(2) returns: there is nothing to flush.
     let flags = FopenFlags::FOPEN_NOFLUSH;
-    if opened.keep_cache { flags | FopenFlags::FOPEN_KEEP_CACHE } else { flags }
+    if opened.keep_cache {
+        flags | FopenFlags::FOPEN_KEEP_CACHE
+    } else {
+        flags
+    }
 }
 
 fn reply_entry(entry: Result<Entry, Errno>, reply: ReplyEntry) {

@@ -55,7 +55,11 @@ pub(super) fn attributes(attr: &Attr) -> FileAttr {
 }
 
 fn named(id: u32, own: fn((u32, u32)) -> u32) -> u32 {
-    if id == UNMAPPED { ONLY_USER.map_or(id, own) } else { id }
+    if id == UNMAPPED {
+        ONLY_USER.map_or(id, own)
+    } else {
+        id
+    }
 }
 
 /// What a name that leads nowhere looks like: node 0, which the kernel remembers as absent.
@@ -111,7 +115,11 @@ pub(super) fn set_time(time: TimeOrNow) -> SetTime {
 
 /// The node that the kernel means.
 pub(super) fn node(ino: INodeNo, root: NodeId) -> NodeId {
-    if ino == INodeNo::ROOT { root } else { NodeId(ino.0) }
+    if ino == INodeNo::ROOT {
+        root
+    } else {
+        NodeId(ino.0)
+    }
 }
 
 fn time(nanoseconds: i64) -> SystemTime {

@@ -30,7 +30,9 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { threads: processors.min(4) }
+        Self {
+            threads: processors.min(4),
+        }
     }
 }
 
@@ -68,11 +70,21 @@ pub fn mount_in_namespace(mountpoint: &Path) -> io::Result<OwnedFd> {
     let connection = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let mut options = String::from("rootmode=40000,default_permissions,allow_other");
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    write!(options, ",fd={},user_id={user},group_id={group}", connection.as_raw_fd())
-        .map_err(io::Error::other)?;
+    write!(
+        options,
+        ",fd={},user_id={user},group_id={group}",
+        connection.as_raw_fd()
+    )
+    .map_err(io::Error::other)?;
     let options = CString::new(options)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount(NAME, mountpoint, c"fuse.aegisfs", flags, Some(options.as_c_str()))?;
+    rustix::mount::mount(
+        NAME,
+        mountpoint,
+        c"fuse.aegisfs",
+        flags,
+        Some(options.as_c_str()),
+    )?;
     Ok(connection)
 }
 
@@ -83,7 +95,9 @@ pub fn mount_in_namespace(mountpoint: &Path) -> io::Result<OwnedFd> {
 pub fn serve(connection: OwnedFd, guard: Arc<Guard>, options: Options) -> io::Result<Served> {
     let config = config(options, SessionACL::All);
     let session = Session::from_fd(Adapter::new(guard), connection, SessionACL::All, config)?;
-    Ok(Served { session: session.spawn()? })
+    Ok(Served {
+        session: session.spawn()?,
+    })
 }
 
 /// Mounts `guard` on `mountpoint`, through fusermount3 where the caller may not mount itself.
@@ -92,15 +106,25 @@ pub fn serve(connection: OwnedFd, guard: Arc<Guard>, options: Options) -> io::Re
 /// `InvalidInput` when the mount point lies inside the project, where the tree would hold itself;
 /// else when the mount is refused or the handshake fails.
 pub fn mount(mountpoint: &Path, guard: Arc<Guard>, options: Options) -> io::Result<Served> {
-    if guard.overlay().holds(mountpoint).map_err(|error| io::Error::from(error.errno()))? {
+    if guard
+        .overlay()
+        .holds(mountpoint)
+        .map_err(|error| io::Error::from(error.errno()))?
+    {
         let reason = "the mount point lies inside the project";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
     // An ordinary user may not open a mount to others (user_allow_other in fuse.conf(5)).
-    let audience = if geteuid().is_root() { SessionACL::All } else { SessionACL::Owner };
+    let audience = if geteuid().is_root() {
+        SessionACL::All
+    } else {
+        SessionACL::Owner
+    };
     let config = config(options, audience);
     let session = Session::new(Adapter::new(guard), mountpoint, &config)?;
-    Ok(Served { session: session.spawn()? })
+    Ok(Served {
+        session: session.spawn()?,
+    })
 }
 
 /// The kernel checks permissions (`default_permissions`): only it can refuse a walk through cached

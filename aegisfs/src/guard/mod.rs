@@ -38,7 +38,12 @@ impl Guard {
     /// A guard for `overlay` that acts for the agent called `agent`.
     #[must_use]
     pub fn new(overlay: Overlay, gate: Arc<Gate>, agent: Arc<str>) -> Self {
-        Self { overlay, gate, agent, moves: RwLock::new(()) }
+        Self {
+            overlay,
+            gate,
+            agent,
+            moves: RwLock::new(()),
+        }
     }
 
     /// The tree behind the guard, for what needs no permit.
@@ -113,9 +118,13 @@ impl Guard {
         self.again(|| {
             let _still = self.still();
             let (path, labels) = self.identify(id);
-            let read = access.reads().then(|| self.judge(pid, Kind::FsRead, &path, labels));
+            let read = access
+                .reads()
+                .then(|| self.judge(pid, Kind::FsRead, &path, labels));
             let read = read.transpose()?;
-            let write = access.writes().then(|| self.judge(pid, Kind::FsWrite, &path, labels));
+            let write = access
+                .writes()
+                .then(|| self.judge(pid, Kind::FsWrite, &path, labels));
             let permit = write.transpose()?.or(read).ok_or(OverlayError::Stale)?;
             self.overlay.open_file(permit, id, access)
         })
@@ -157,7 +166,11 @@ impl Guard {
             if new.kind == NodeKind::File {
                 self.judge(pid, Kind::FsWrite, &path, labels)?;
             }
-            let kind = if symlink { Kind::FsLink } else { Kind::FsCreate };
+            let kind = if symlink {
+                Kind::FsLink
+            } else {
+                Kind::FsCreate
+            };
             let permit = self.judge(pid, kind, &path, labels)?;
             self.overlay.create(&permit, parent, name, new.clone())
         })
@@ -207,7 +220,11 @@ impl Guard {
     /// # Errors
     /// [`OverlayError::Refused`], and as for [`Overlay::setattr`].
     pub fn setattr(&self, pid: u32, id: NodeId, set: SetAttr) -> Result<Attr> {
-        let kind = if set.size.is_some() { Kind::FsWrite } else { Kind::FsMeta };
+        let kind = if set.size.is_some() {
+            Kind::FsWrite
+        } else {
+            Kind::FsMeta
+        };
         self.again(|| {
             let permit = self.judge_node(pid, kind, id)?;
             self.overlay.setattr(&permit, id, set)
@@ -337,7 +354,10 @@ impl Guard {
     }
 
     fn judge(&self, pid: u32, kind: Kind, path: &RelPath, labels: Labels) -> Result<Permit> {
-        let actor = Actor { agent: Arc::clone(&self.agent), pid };
+        let actor = Actor {
+            agent: Arc::clone(&self.agent),
+            pid,
+        };
         let effect = Effect::shadow(kind, path.clone(), labels);
         Ok(self.gate.judge(&actor, effect)?)
     }
@@ -347,7 +367,9 @@ impl Guard {
     fn identify(&self, id: NodeId) -> (RelPath, Labels) {
         let names = self.overlay.names(id);
         let every = names.shown.iter().chain(&names.host);
-        let labels = every.fold(Labels::NONE, |labels, path| labels.union(self.gate.labels(path)));
+        let labels = every.fold(Labels::NONE, |labels, path| {
+            labels.union(self.gate.labels(path))
+        });
         let path = names.shown.into_iter().chain(names.host).next();
         (path.unwrap_or_else(RelPath::root), labels)
     }

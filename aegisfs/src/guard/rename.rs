@@ -14,8 +14,13 @@ use crate::overlay::RenameMode;
 /// Names below a moved directory that are judged; one with more among guarded names stays.
 const MOST: usize = 50_000;
 /// Labels that depend on where a name is.
-const GUARDED: [Label; 5] =
-    [Label::Vcs, Label::VcsLocked, Label::Anchor, Label::AgentConfig, Label::Secret];
+const GUARDED: [Label; 5] = [
+    Label::Vcs,
+    Label::VcsLocked,
+    Label::Anchor,
+    Label::AgentConfig,
+    Label::Secret,
+];
 
 impl Guard {
     /// Moves a name: `fs.rename` for the old and the new name, and for everything below whose
@@ -40,11 +45,10 @@ impl Guard {
                 self.judge_below(pid, to, &new, &old)?;
             }
             let links = self.is_symlink(from)? || self.is_symlink(to)?;
-            let old_permit =
-                self.judge(pid, Kind::FsRename, &old, self.labels_for(&old, links))?;
-            let new_permit =
-                self.judge(pid, Kind::FsRename, &new, self.labels_for(&new, links))?;
-            self.overlay.rename((&old_permit, &new_permit), from, to, mode)
+            let old_permit = self.judge(pid, Kind::FsRename, &old, self.labels_for(&old, links))?;
+            let new_permit = self.judge(pid, Kind::FsRename, &new, self.labels_for(&new, links))?;
+            self.overlay
+                .rename((&old_permit, &new_permit), from, to, mode)
         })
     }
 
@@ -64,7 +68,10 @@ impl Guard {
         if !self.is_guarded(old) && !self.is_guarded(new) {
             return Ok(());
         }
-        let below = self.overlay.names_below(parent, name, MOST)?.ok_or(Errno::BUSY)?;
+        let below = self
+            .overlay
+            .names_below(parent, name, MOST)?
+            .ok_or(Errno::BUSY)?;
         let mut judged: HashSet<Labels> = HashSet::new();
         for tail in below {
             let (old, new) = (join(old, &tail)?, join(new, &tail)?);
@@ -83,13 +90,17 @@ impl Guard {
 
     /// Whether labels below a path may depend on where it is.
     fn is_guarded(&self, path: &RelPath) -> bool {
-        let parent = path.split_last().map(|(parent, _)| self.gate.labels(&parent));
+        let parent = path
+            .split_last()
+            .map(|(parent, _)| self.gate.labels(&parent));
         let labels = self.gate.labels(path).union(parent.unwrap_or(Labels::NONE));
         GUARDED.into_iter().any(|label| labels.has(label))
     }
 }
 
 fn join(path: &RelPath, tail: &RelPath) -> Result<RelPath> {
-    let joined = tail.components().try_fold(path.clone(), |path, name| path.join(name));
+    let joined = tail
+        .components()
+        .try_fold(path.clone(), |path, name| path.join(name));
     joined.map_err(|_| Errno::INVAL.into())
 }

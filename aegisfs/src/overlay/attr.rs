@@ -5,6 +5,10 @@ use rustix::fs::FileType;
 
 use super::shadow::{Folder, Node, Touched};
 
+/// What changes whenever a file's content does: device, inode, modification time, status change
+/// time, size.
+pub(crate) type Version = (u64, u64, i64, i64, u64);
+
 /// What stat(2) said, in one set of units: bytes, and nanoseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
@@ -71,8 +75,8 @@ impl Stat {
         }
     }
 
-    /// What changes whenever the content does.
-    pub(crate) const fn version(&self) -> (u64, u64, i64, i64, u64) {
+    /// What tells one content from another.
+    pub(crate) const fn version(&self) -> Version {
         (self.dev, self.ino, self.mtime, self.ctime, self.size)
     }
 
@@ -120,8 +124,11 @@ impl Attr {
             attr.rdev = 0;
             // The content file is private; what the agent sees comes from the node.
             if let Some(origin) = &node.origin {
-                (attr.mode, attr.uid, attr.gid) =
-                    (origin.baseline.mode, origin.baseline.uid, origin.baseline.gid);
+                (attr.mode, attr.uid, attr.gid) = (
+                    origin.baseline.mode,
+                    origin.baseline.uid,
+                    origin.baseline.gid,
+                );
             }
         }
         attr.mode = node.mode.unwrap_or(attr.mode);
@@ -164,7 +171,9 @@ impl Attr {
             ctime: node.changed,
             follows_host: false,
         };
-        let Some(origin) = &node.origin else { return blank };
+        let Some(origin) = &node.origin else {
+            return blank;
+        };
         let baseline = &origin.baseline;
         Self {
             mode: baseline.mode,
@@ -180,7 +189,9 @@ impl Attr {
 
     /// A directory that the host removed while the session kept something in it.
     pub(crate) fn pinned(id: NodeId, owner: (u32, u32), folder: Option<&Folder>) -> Self {
-        let at = folder.and_then(|folder| folder.touched).map_or(0, |touched| touched.at);
+        let at = folder
+            .and_then(|folder| folder.touched)
+            .map_or(0, |touched| touched.at);
         let mut attr = Self {
             node: id,
             kind: FileType::Directory,
@@ -224,7 +235,7 @@ impl From<rustix::fs::Stat> for Stat {
             ino: stat.st_ino,
             kind: FileType::from_raw_mode(stat.st_mode),
             mode: stat.st_mode & 0o7777,
-            nlink: u64::from(stat.st_nlink),
+            nlink: names(&stat),
             uid: stat.st_uid,
             gid: stat.st_gid,
             rdev: stat.st_rdev,
@@ -248,7 +259,17 @@ pub(crate) const fn file_type(kind: &NodeKind) -> FileType {
     }
 }
 
+#[cfg_attr(
+    target_arch = "x86_64",
+    expect(clippy::useless_conversion, reason = "`st_nlink` has 32 bits on other machines")
+)]
+fn names(stat: &rustix::fs::Stat) -> u64 {
+    u64::from(stat.st_nlink)
+}
+
 fn nanoseconds(seconds: i64, nanoseconds: u64) -> i64 {
     let nanoseconds = i64::try_from(nanoseconds).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(nanoseconds)
 }

@@ -27,15 +27,18 @@ use crate::layout::SessionDir;
 ///
 /// # Errors
 /// [`OverlayError`] when the journal or the project can not be read.
-pub fn changes(
-    session: &SessionDir,
-    project: BorrowedFd<'_>,
-) -> Result<Vec<Change>, OverlayError> {
+pub fn changes(session: &SessionDir, project: BorrowedFd<'_>) -> Result<Vec<Change>, OverlayError> {
     let shadow = Shadow::replay(journal::read(&session.journal())?)?;
-    let lower = LowerRoot::new(project.try_clone_to_owned().map_err(|error| {
-        OverlayError::Os(Errno::from_io_error(&error).unwrap_or(Errno::IO))
-    })?)?;
-    let mut names = Names { shadow: &shadow, lower: &lower, session, found: BTreeMap::new() };
+    let lower =
+        LowerRoot::new(project.try_clone_to_owned().map_err(|error| {
+            OverlayError::Os(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        })?)?;
+    let mut names = Names {
+        shadow: &shadow,
+        lower: &lower,
+        session,
+        found: BTreeMap::new(),
+    };
     for (path, baseline) in shadow.removed() {
         names.gone(path, baseline);
     }
@@ -103,8 +106,11 @@ impl Names<'_> {
     }
 
     fn add_node(&mut self, id: NodeId, node: &Node) -> Result<(), OverlayError> {
-        let shown: Vec<RelPath> =
-            node.names.iter().filter_map(|place| self.shadow.place_path(place)).collect();
+        let shown: Vec<RelPath> = node
+            .names
+            .iter()
+            .filter_map(|place| self.shadow.place_path(place))
+            .collect();
         let Some(origin) = &node.origin else {
             for path in shown {
                 let after = self.after(id, node);
@@ -152,9 +158,13 @@ impl Names<'_> {
                 let (Ok(from), Ok(to)) = (home.join(&entry.name), shown.join(&entry.name)) else {
                     continue;
                 };
-                let Ok(stat) = self.lower.stat(&from) else { continue };
+                let Ok(stat) = self.lower.stat(&from) else {
+                    continue;
+                };
                 // Devices can not be landed, and nobody but root can make them.
-                let Ok((_, baseline)) = self.lower.describe(&from, &stat) else { continue };
+                let Ok((_, baseline)) = self.lower.describe(&from, &stat) else {
+                    continue;
+                };
                 if baseline.kind == NodeKind::Directory {
                     left.push((from.clone(), to.clone()));
                 }
@@ -188,7 +198,9 @@ impl Names<'_> {
         while let Some(home) = left.pop() {
             let folder = FolderKey::Lower(home.clone());
             for entry in self.lower.list(&home).unwrap_or_default() {
-                let Ok(path) = home.join(&entry.name) else { continue };
+                let Ok(path) = home.join(&entry.name) else {
+                    continue;
+                };
                 if self.shadow.child(&folder, &entry.name).is_some() {
                     continue;
                 }
@@ -208,8 +220,12 @@ impl Names<'_> {
         labeler: &Labeler,
         path: &RelPath,
     ) {
-        let Ok(stat) = self.lower.stat(path) else { return };
-        let Some(id) = shared.get(&(stat.dev, stat.ino)) else { return };
+        let Ok(stat) = self.lower.stat(path) else {
+            return;
+        };
+        let Some(id) = shared.get(&(stat.dev, stat.ino)) else {
+            return;
+        };
         let (Some(shown), Some(node)) = (self.shadow.shown(path), self.shadow.node(*id)) else {
             return;
         };
@@ -231,18 +247,40 @@ impl Names<'_> {
             (NodeKind::File, Some(origin)) => Some(Content::Host(origin.lower.path.clone())),
             _ => None,
         };
-        let mode = node.mode.or(node.origin.as_ref().map(|origin| origin.baseline.mode));
-        After { kind: node.kind.clone(), mode: mode.unwrap_or(0), content, node: id.0 }
+        let mode = node
+            .mode
+            .or(node.origin.as_ref().map(|origin| origin.baseline.mode));
+        After {
+            kind: node.kind.clone(),
+            mode: mode.unwrap_or(0),
+            content,
+            node: id.0,
+        }
     }
 
     fn into_changes(self) -> Vec<Change> {
-        let named = self.found.into_iter().filter(|(_, name)| {
-            name.before.is_some() || name.after.is_some()
-        });
+        let named = self
+            .found
+            .into_iter()
+            .filter(|(_, name)| name.before.is_some() || name.after.is_some());
         named
-            .map(|(path, Name { before, after, moved_from })| {
-                Change { path, before, after, moved_from }
-            })
+            .map(
+                |(
+                    path,
+                    Name {
+                        before,
+                        after,
+                        moved_from,
+                    },
+                )| {
+                    Change {
+                        path,
+                        before,
+                        after,
+                        moved_from,
+                    }
+                },
+            )
             .collect()
     }
 }

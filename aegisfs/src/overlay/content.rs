@@ -100,7 +100,8 @@ impl ContentStore {
         let part = format!("{name}.{}", self.parts.fetch_add(1, Ordering::Relaxed));
         let _ = unlinkat(&self.base, &part, AtFlags::empty());
         let written = create_in(&self.base, &part).and_then(|mut file| {
-            file.write_all(bytes).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+            file.write_all(bytes)
+                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
         });
         let kept = written.and_then(|()| renameat(&self.base, &part, &self.base, &name));
         if kept.is_err() {

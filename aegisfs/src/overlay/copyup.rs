@@ -52,9 +52,10 @@ impl Overlay {
             self.check_file(&shadow, &found)?;
             match &found {
                 Found::Lower(lower) => Some(lower.path.clone()),
-                Found::Node(id) => shadow.node(*id).filter(|node| !node.upper).and_then(|node| {
-                    node.origin.as_ref().map(|origin| origin.lower.path.clone())
-                }),
+                Found::Node(id) => shadow
+                    .node(*id)
+                    .filter(|node| !node.upper)
+                    .and_then(|node| node.origin.as_ref().map(|origin| origin.lower.path.clone())),
                 Found::Missing => return Err(OverlayError::Stale),
             }
         };
@@ -85,10 +86,20 @@ impl Overlay {
             let named = self.lower.stat(source).map(|stat| stat.version());
             if stat.version() == after.version() && named == Ok(after.version()) {
                 let (dev, ino, links) = (stat.dev, stat.ino, stat.nlink);
-                let lower = LowerFile { path: source.clone(), dev, ino, links };
+                let lower = LowerFile {
+                    path: source.clone(),
+                    dev,
+                    ino,
+                    links,
+                };
                 let mut baseline = stat.baseline(NodeKind::File);
                 baseline.sha256 = Some(hash);
-                return Ok(Taken { file, lower, baseline, stat });
+                return Ok(Taken {
+                    file,
+                    lower,
+                    baseline,
+                    stat,
+                });
             }
         }
         self.content.abandon(id);
@@ -100,7 +111,12 @@ impl Overlay {
         let cloned = keep >= stat.size && ioctl_ficlone(file, lower).is_ok();
         let mut hash = Sha256::new();
         let mut base = (stat.size <= LARGEST_BASE).then(Vec::new);
-        let mut buffer = vec![0; CHUNK.min(usize::try_from(stat.size).unwrap_or(CHUNK)).max(1)];
+        let mut buffer = vec![
+            0;
+            CHUNK
+                .min(usize::try_from(stat.size).unwrap_or(CHUNK))
+                .max(1)
+        ];
         let mut offset = 0;
         while offset < stat.size {
             let data = next_data(lower, offset, stat.size);
@@ -136,7 +152,12 @@ impl Overlay {
 
     /// Publishes taken content, records it, and makes it the node's.
     fn adopt(&self, permit: &Permit, id: NodeId, taken: Taken) -> Result<File> {
-        let Taken { file, lower, baseline, stat } = taken;
+        let Taken {
+            file,
+            lower,
+            baseline,
+            stat,
+        } = taken;
         let mut shadow = self.write();
         let node = shadow.node(id);
         let atime = node.and_then(|node| node.atime).unwrap_or(stat.atime);
@@ -145,11 +166,18 @@ impl Overlay {
         futimens(&file, &timestamps(Some(atime), Some(mtime)))?;
         self.content.publish(id)?;
         let names = self.names_in(&shadow, id).shown;
-        let judged = names.iter().find(|path| super::covers(permit, path).is_ok());
+        let judged = names
+            .iter()
+            .find(|path| super::covers(permit, path).is_ok());
         // A handle keeps the permit of the name it was opened by; the name may have moved since.
         let recorded = match judged.or(names.first()).cloned() {
             Some(path) => {
-                let operation = ShadowOp::CopyUp { path, node: id, lower, baseline };
+                let operation = ShadowOp::CopyUp {
+                    path,
+                    node: id,
+                    lower,
+                    baseline,
+                };
                 self.record(&mut shadow, permit, operation)
             }
             None if known => {
@@ -203,7 +231,9 @@ fn hash_zeros(hash: &mut Sha256, base: &mut Option<Vec<u8>>, count: u64) {
     const ZEROS: [u8; 4096] = [0; 4096];
     let mut left = count;
     while left > 0 {
-        let zeros = ZEROS.get(..usize::try_from(left).unwrap_or(4096).min(4096)).unwrap_or(&ZEROS);
+        let zeros = ZEROS
+            .get(..usize::try_from(left).unwrap_or(4096).min(4096))
+            .unwrap_or(&ZEROS);
         hash.update(zeros);
         if let Some(base) = base {
             base.extend_from_slice(zeros);

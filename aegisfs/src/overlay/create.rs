@@ -39,7 +39,14 @@ impl Overlay {
         if file {
             self.content.create(node)?;
         }
-        let operation = ShadowOp::Create { path, node, kind: new.kind, mode, uid: new.uid, gid };
+        let operation = ShadowOp::Create {
+            path,
+            node,
+            kind: new.kind,
+            mode,
+            uid: new.uid,
+            gid,
+        };
         if let Err(error) = self.record(&mut shadow, permit, operation) {
             if file {
                 self.content.remove(node);
@@ -61,9 +68,19 @@ impl Overlay {
         if self.kind_of(&shadow, &found) == Some(FileType::Directory) {
             return Err(Errno::PERM.into());
         }
-        let from = self.names_in(&shadow, id).shown.into_iter().next().ok_or(Errno::NOENT)?;
+        let from = self
+            .names_in(&shadow, id)
+            .shown
+            .into_iter()
+            .next()
+            .ok_or(Errno::NOENT)?;
         let (node, first_touch) = self.first_touch(&found)?;
-        let operation = ShadowOp::Link { from, path, node, first_touch };
+        let operation = ShadowOp::Link {
+            from,
+            path,
+            node,
+            first_touch,
+        };
         self.record(&mut shadow, permit, operation)?;
         self.entry(&shadow, &place)
     }
@@ -76,7 +93,10 @@ impl Overlay {
         name: &[u8],
     ) -> Result<(Place, aegis_policies::RelPath)> {
         check_name(name)?;
-        let place = Place { folder: self.folder_of(shadow, parent)?, name: name.into() };
+        let place = Place {
+            folder: self.folder_of(shadow, parent)?,
+            name: name.into(),
+        };
         let path = path_of(shadow, &place)?;
         covers(permit, &path)?;
         match self.find(shadow, &place.folder, name)? {
@@ -89,19 +109,30 @@ impl Overlay {
     /// directory the bit as well (mkdir(2), open(2)).
     fn inherited(&self, shadow: &Shadow, parent: NodeId, new: &New) -> Result<(u32, u32)> {
         let parent = self.locate(shadow, parent)?;
-        let parent: Attr = self.attr_of_found(shadow, &parent)?.ok_or(OverlayError::Stale)?;
+        let parent: Attr = self
+            .attr_of_found(shadow, &parent)?
+            .ok_or(OverlayError::Stale)?;
         if parent.mode & SET_GID == 0 {
             return Ok((new.mode, new.gid));
         }
-        let bit = if new.kind == NodeKind::Directory { SET_GID } else { 0 };
+        let bit = if new.kind == NodeKind::Directory {
+            SET_GID
+        } else {
+            0
+        };
         Ok((new.mode | bit, parent.gid))
     }
 
     /// The answer for a name that was just made.
     fn entry(&self, shadow: &Shadow, place: &Place) -> Result<Entry> {
         let found = self.find(shadow, &place.folder, &place.name)?;
-        let attr = self.attr_of_found(shadow, &found)?.ok_or(OverlayError::Stale)?;
+        let attr = self
+            .attr_of_found(shadow, &found)?
+            .ok_or(OverlayError::Stale)?;
         self.remember(&found);
-        Ok(Entry { attr, follows_host: false })
+        Ok(Entry {
+            attr,
+            follows_host: false,
+        })
     }
 }

@@ -10,7 +10,7 @@ use aegis_policies::journal::{Event, NodeId};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
-use super::attr::{Attr, Stat};
+use super::attr::{Attr, Stat, Version};
 use super::inode::{Backing, Inode};
 use super::lookup::Found;
 use super::{Overlay, OverlayError, Result};
@@ -50,7 +50,7 @@ pub(crate) struct Handle {
 }
 
 /// The version of content that only changes through the kernel.
-const OWN: (u64, u64, i64, i64, u64) = (0, 0, 0, 0, 0);
+const OWN: Version = (0, 0, 0, 0, 0);
 
 impl Access {
     /// Whether it reads.
@@ -74,7 +74,10 @@ impl Overlay {
     /// [`OverlayError::Moved`] when the permit is for another path.
     pub fn open_file(&self, permit: Permit, id: NodeId, access: Access) -> Result<Opened> {
         let inode = self.inodes.find(id).ok_or(OverlayError::Stale)?;
-        let mut backing = inode.backing.write().unwrap_or_else(PoisonError::into_inner);
+        let mut backing = inode
+            .backing
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         let path = {
             let shadow = self.read();
             let found = self.locate_open(&shadow, id, &backing)?;
@@ -99,19 +102,35 @@ impl Overlay {
         drop(backing);
         let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
         let written = AtomicU64::new(0);
-        self.handles.insert(handle, Arc::new(Handle { inode, access, permit, written }));
-        Ok(Opened { handle: HandleId(handle), keep_cache })
+        self.handles.insert(
+            handle,
+            Arc::new(Handle {
+                inode,
+                access,
+                permit,
+                written,
+            }),
+        );
+        Ok(Opened {
+            handle: HandleId(handle),
+            keep_cache,
+        })
     }
 
     /// Closes a handle; one that wrote leaves a record of how much.
     pub fn release(&self, handle: HandleId) {
-        let Some((_, handle)) = self.handles.remove(&handle.0) else { return };
+        let Some((_, handle)) = self.handles.remove(&handle.0) else {
+            return;
+        };
         let written = handle.written.load(Ordering::Relaxed);
         if written > 0 {
             self.record_written(&handle, written);
         }
         let inode = &handle.inode;
-        let mut backing = inode.backing.write().unwrap_or_else(PoisonError::into_inner);
+        let mut backing = inode
+            .backing
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         if inode.opens.fetch_sub(1, Ordering::Relaxed) == 1 {
             *backing = Backing::Closed;
         }
@@ -120,7 +139,10 @@ impl Overlay {
     }
 
     pub(super) fn handle(&self, handle: HandleId) -> Result<Arc<Handle>> {
-        self.handles.get(&handle.0).map(|it| Arc::clone(&it)).ok_or(Errno::BADF.into())
+        self.handles
+            .get(&handle.0)
+            .map(|it| Arc::clone(&it))
+            .ok_or(Errno::BADF.into())
     }
 
     /// Attributes of an open file that no name leads to any more.
@@ -147,16 +169,14 @@ impl Overlay {
 
     fn open_backing(&self, shadow: &super::shadow::Shadow, found: &Found) -> Result<Backing> {
         match found {
-            Found::Lower(lower) => {
-                Ok(Backing::Lower(Arc::new(self.lower.open(&lower.path)?)))
-            }
+            Found::Lower(lower) => Ok(Backing::Lower(Arc::new(self.lower.open(&lower.path)?))),
             Found::Node(id) => {
                 let node = shadow.node(*id).ok_or(OverlayError::Stale)?;
                 match &node.origin {
                     _ if node.upper => Ok(Backing::Upper(Arc::new(self.content.file(*id)?))),
-                    Some(origin) => {
-                        Ok(Backing::Lower(Arc::new(self.lower.open(&origin.lower.path)?)))
-                    }
+                    Some(origin) => Ok(Backing::Lower(Arc::new(
+                        self.lower.open(&origin.lower.path)?,
+                    ))),
                     None => Err(OverlayError::Stale),
                 }
             }
@@ -166,8 +186,14 @@ impl Overlay {
 
     fn record_written(&self, handle: &Handle, bytes: u64) {
         let path = self.names(handle.inode.id).shown.into_iter().next();
-        let (Some(path), Ok(attr)) = (path, self.getattr(handle.inode.id)) else { return };
-        let event = Event::Written { path, bytes, size: attr.size };
+        let (Some(path), Ok(attr)) = (path, self.getattr(handle.inode.id)) else {
+            return;
+        };
+        let event = Event::Written {
+            path,
+            bytes,
+            size: attr.size,
+        };
         // The writes themselves are done; a full journal refuses the next change instead.
         let _ = self.gate.record(&handle.permit, event);
     }

@@ -10,7 +10,7 @@ use aegis_policies::journal::NodeId;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 
-use super::attr::Stat;
+use super::attr::{Stat, Version};
 use super::shadow::{FIRST_MADE, Place, Shadow};
 
 /// Names remembered for an untouched file with several.
@@ -35,7 +35,7 @@ pub(crate) struct Inode {
     /// The processes whose first read has been recorded.
     pub(crate) readers: Mutex<Vec<u32>>,
     /// The version that the kernel may have in its page cache.
-    pub(crate) cached: Mutex<Option<(u64, u64, i64, i64, u64)>>,
+    pub(crate) cached: Mutex<Option<Version>>,
 }
 
 /// What the handles of a node share, so that one opened before copy-up sees what is written after.
@@ -157,9 +157,14 @@ impl InodeTable {
 
     /// Takes lookups back; returns whether the kernel has dropped the node.
     pub(crate) fn forget(&self, id: NodeId, count: u64) -> bool {
-        let Entry::Occupied(entry) = self.inodes.entry(id) else { return false };
+        let Entry::Occupied(entry) = self.inodes.entry(id) else {
+            return false;
+        };
         let before = entry.get().lookups.load(Ordering::Relaxed);
-        entry.get().lookups.store(before.saturating_sub(count), Ordering::Relaxed);
+        entry
+            .get()
+            .lookups
+            .store(before.saturating_sub(count), Ordering::Relaxed);
         if before > count || entry.get().is_open() {
             return false;
         }

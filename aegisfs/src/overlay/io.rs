@@ -6,7 +6,9 @@ use std::sync::{Arc, PoisonError};
 
 use aegis_policies::Permit;
 use aegis_policies::journal::NodeId;
-use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, fdatasync, fsync, ftruncate, seek};
+use rustix::fs::{
+    FallocateFlags, SeekFrom, copy_file_range, fallocate, fdatasync, fsync, ftruncate, seek,
+};
 use rustix::io::{Errno, pread};
 
 use super::copyup::write_all;
@@ -52,7 +54,9 @@ impl Overlay {
         let handle = self.handle(handle)?;
         let file = self.writable(&handle)?;
         write_all(&file, bytes, offset)?;
-        handle.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        handle
+            .written
+            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
@@ -109,7 +113,11 @@ impl Overlay {
     /// EBADF, EIO, ENOSPC.
     pub fn sync_file(&self, handle: HandleId, what: Durable) -> Result<()> {
         let handle = self.handle(handle)?;
-        let backing = handle.inode.backing.read().unwrap_or_else(PoisonError::into_inner);
+        let backing = handle
+            .inode
+            .backing
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Backing::Upper(file) = &*backing {
             match what {
                 Durable::Data => fdatasync(file.as_ref())?,
@@ -139,7 +147,10 @@ impl Overlay {
             self.named(&shadow, permit, id)?;
         }
         let inode = self.inodes.find(id).ok_or(OverlayError::Stale)?;
-        let mut backing = inode.backing.write().unwrap_or_else(PoisonError::into_inner);
+        let mut backing = inode
+            .backing
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         let file = self.own_content(permit, &inode, &mut backing, size)?;
         drop(backing);
         Ok(ftruncate(&file, size)?)
@@ -147,7 +158,11 @@ impl Overlay {
 
     /// What a handle reads.
     fn shared(&self, handle: &Handle) -> Result<Arc<File>> {
-        let backing = handle.inode.backing.read().unwrap_or_else(PoisonError::into_inner);
+        let backing = handle
+            .inode
+            .backing
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
         backing.file().map(Arc::clone).ok_or(Errno::BADF.into())
     }
 
@@ -162,7 +177,10 @@ impl Overlay {
             return Ok(Arc::clone(file));
         }
         drop(shared);
-        let mut backing = inode.backing.write().unwrap_or_else(PoisonError::into_inner);
+        let mut backing = inode
+            .backing
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         self.own_content(&handle.permit, inode, &mut backing, u64::MAX)
     }
 }

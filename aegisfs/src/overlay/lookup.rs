@@ -1,7 +1,7 @@
 //! Finding nodes: by name in a directory, and by the number that the kernel holds.
 
-use aegis_policies::{Label, Labels, RelPath};
 use aegis_policies::journal::{FirstTouch, NodeId};
+use aegis_policies::{Label, Labels, RelPath};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
@@ -87,7 +87,13 @@ impl Overlay {
                 self.remember(&found);
                 if let (Found::Node(id), false) = (&found, explicit) {
                     // A further name of the host's for a node that was touched by another.
-                    self.inodes.note_name(*id, &Place { folder, name: name.into() });
+                    self.inodes.note_name(
+                        *id,
+                        &Place {
+                            folder,
+                            name: name.into(),
+                        },
+                    );
                 }
                 Ok(Lookup::Found(Entry { attr, follows_host }))
             }
@@ -102,7 +108,9 @@ impl Overlay {
     pub fn getattr(&self, id: NodeId) -> Result<Attr> {
         let shadow = self.read();
         match self.locate(&shadow, id) {
-            Ok(found) => self.attr_of_found(&shadow, &found)?.ok_or(Errno::NOENT.into()),
+            Ok(found) => self
+                .attr_of_found(&shadow, &found)?
+                .ok_or(Errno::NOENT.into()),
             Err(error) => {
                 drop(shadow);
                 self.attr_of_open(id).ok_or(error)
@@ -140,7 +148,13 @@ impl Overlay {
         check_name(name)?;
         let shadow = self.read();
         let folder = self.folder_of(&shadow, parent)?;
-        path_of(&shadow, &Place { folder, name: name.into() })
+        path_of(
+            &shadow,
+            &Place {
+                folder,
+                name: name.into(),
+            },
+        )
     }
 
     /// The node that a name leads to now, without a reference for the kernel.
@@ -165,17 +179,29 @@ impl Overlay {
 
     pub(super) fn names_in(&self, shadow: &Shadow, id: NodeId) -> Names {
         if id == self.root() {
-            return Names { shown: vec![RelPath::root()], host: vec![RelPath::root()] };
+            return Names {
+                shown: vec![RelPath::root()],
+                host: vec![RelPath::root()],
+            };
         }
         let mut names = Names::default();
         if let Some(inode) = self.inodes.find(id) {
             names.host = inode.lower_names();
-            names.shown = names.host.iter().filter_map(|lower| shadow.shown(lower)).collect();
+            names.shown = names
+                .host
+                .iter()
+                .filter_map(|lower| shadow.shown(lower))
+                .collect();
         }
         if let Some(node) = shadow.node(id) {
-            let explicit = node.names.iter().filter_map(|place| shadow.place_path(place));
+            let explicit = node
+                .names
+                .iter()
+                .filter_map(|place| shadow.place_path(place));
             names.shown.extend(explicit);
-            names.host.extend(node.origin.iter().map(|origin| origin.lower.path.clone()));
+            names
+                .host
+                .extend(node.origin.iter().map(|origin| origin.lower.path.clone()));
         }
         names
     }
@@ -192,7 +218,11 @@ impl Overlay {
         if !inode.directory {
             return Err(Errno::NOTDIR.into());
         }
-        let newest = inode.lower_names().into_iter().next().ok_or(OverlayError::Stale)?;
+        let newest = inode
+            .lower_names()
+            .into_iter()
+            .next()
+            .ok_or(OverlayError::Stale)?;
         Ok(FolderKey::Lower(newest))
     }
 
@@ -215,7 +245,11 @@ impl Overlay {
         }
         if id == self.root() {
             let stat = self.lower.stat(&RelPath::root())?;
-            return Ok(Found::Lower(LowerNode { id, path: RelPath::root(), seen: Seen::Stat(stat) }));
+            return Ok(Found::Lower(LowerNode {
+                id,
+                path: RelPath::root(),
+                seen: Seen::Stat(stat),
+            }));
         }
         let inode = self.inodes.find(id).ok_or(OverlayError::Stale)?;
         for path in inode.lower_names() {
@@ -237,10 +271,14 @@ impl Overlay {
         match found {
             Found::Node(id) => Ok((*id, None)),
             Found::Missing => Err(Errno::NOENT.into()),
-            Found::Lower(LowerNode { seen: Seen::Pinned, .. }) => Err(Errno::BUSY.into()),
-            Found::Lower(LowerNode { id, path, seen: Seen::Stat(stat) }) => {
-                Ok((*id, Some(self.lower.describe(path, stat)?)))
-            }
+            Found::Lower(LowerNode {
+                seen: Seen::Pinned, ..
+            }) => Err(Errno::BUSY.into()),
+            Found::Lower(LowerNode {
+                id,
+                path,
+                seen: Seen::Stat(stat),
+            }) => Ok((*id, Some(self.lower.describe(path, stat)?))),
         }
     }
 
@@ -248,8 +286,13 @@ impl Overlay {
     pub(super) fn kind_of(&self, shadow: &Shadow, found: &Found) -> Option<FileType> {
         match found {
             Found::Node(id) => shadow.node(*id).map(|node| file_type(&node.kind)),
-            Found::Lower(LowerNode { seen: Seen::Stat(stat), .. }) => Some(stat.kind),
-            Found::Lower(LowerNode { seen: Seen::Pinned, .. }) => Some(FileType::Directory),
+            Found::Lower(LowerNode {
+                seen: Seen::Stat(stat),
+                ..
+            }) => Some(stat.kind),
+            Found::Lower(LowerNode {
+                seen: Seen::Pinned, ..
+            }) => Some(FileType::Directory),
             Found::Missing => None,
         }
     }
@@ -262,12 +305,21 @@ impl Overlay {
                 Some(node) => self.attr_of_node(shadow, *id, node).map(Some),
                 None => Ok(None),
             },
-            Found::Lower(LowerNode { id, path, seen: Seen::Stat(stat) }) => {
-                let key = (stat.kind == FileType::Directory).then(|| FolderKey::Lower(path.clone()));
+            Found::Lower(LowerNode {
+                id,
+                path,
+                seen: Seen::Stat(stat),
+            }) => {
+                let key =
+                    (stat.kind == FileType::Directory).then(|| FolderKey::Lower(path.clone()));
                 let folder = key.and_then(|key| shadow.folder(&key));
                 Ok(Some(Attr::of_lower(*id, stat, folder)))
             }
-            Found::Lower(LowerNode { id, path, seen: Seen::Pinned }) => {
+            Found::Lower(LowerNode {
+                id,
+                path,
+                seen: Seen::Pinned,
+            }) => {
                 let owner = (geteuid().as_raw(), getegid().as_raw());
                 let folder = shadow.folder(&FolderKey::Lower(path.clone()));
                 Ok(Some(Attr::pinned(*id, owner, folder)))
@@ -298,7 +350,8 @@ impl Overlay {
                     Seen::Stat(stat) => stat.kind == FileType::Directory,
                     Seen::Pinned => true,
                 };
-                self.inodes.remember(lower.id, lower.identity(), directory, Some(&lower.path));
+                self.inodes
+                    .remember(lower.id, lower.identity(), directory, Some(&lower.path));
             }
             Found::Missing => {}
         }
@@ -313,9 +366,15 @@ impl Overlay {
         };
         if stat.is_none_or(|stat| stat.kind != FileType::Directory) && shadow.holds_own(&path) {
             let id = self.inodes.foreign_id(pinned_identity(&path));
-            return Ok(Found::Lower(LowerNode { id, path, seen: Seen::Pinned }));
+            return Ok(Found::Lower(LowerNode {
+                id,
+                path,
+                seen: Seen::Pinned,
+            }));
         }
-        let Some(stat) = stat else { return Ok(Found::Missing) };
+        let Some(stat) = stat else {
+            return Ok(Found::Missing);
+        };
         if stat.nlink > 1
             && stat.kind != FileType::Directory
             && let Some(id) = self.alias(shadow, &path, &stat)
@@ -323,7 +382,11 @@ impl Overlay {
             return Ok(Found::Node(id));
         }
         let id = self.inodes.id_for(shadow, self.lower.device(), &stat);
-        Ok(Found::Lower(LowerNode { id, path, seen: Seen::Stat(stat) }))
+        Ok(Found::Lower(LowerNode {
+            id,
+            path,
+            seen: Seen::Stat(stat),
+        }))
     }
 
     /// The node that another name of the same inode became.
@@ -366,7 +429,10 @@ pub(super) fn check_name(name: &[u8]) -> Result<()> {
     if name.len() > LONGEST_NAME {
         return Err(Errno::NAMETOOLONG.into());
     }
-    RelPath::root().join(name).map(|_| ()).map_err(|_| Errno::INVAL.into())
+    RelPath::root()
+        .join(name)
+        .map(|_| ())
+        .map_err(|_| Errno::INVAL.into())
 }
 
 /// The path of a place, which a new name needs for its record.
@@ -380,8 +446,11 @@ pub(super) fn path_of(shadow: &Shadow, place: &Place) -> Result<RelPath> {
 
 /// No device has number `u64::MAX`; the rest tells the directories apart (FNV-1a).
 fn pinned_identity(path: &RelPath) -> (u64, u64) {
-    let hash = path.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = path
+        .as_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
     (u64::MAX, hash)
 }

@@ -75,7 +75,9 @@ impl LowerRoot {
 
     /// Attributes of a name; a symbolic link is not followed.
     pub(crate) fn stat(&self, path: &RelPath) -> Result<Stat, Errno> {
-        let Some((folder, name)) = path.split_last() else { return Ok(fstat(&self.root)?.into()) };
+        let Some((folder, name)) = path.split_last() else {
+            return Ok(fstat(&self.root)?.into());
+        };
         let folder = self.folder(&folder)?;
         Ok(statat(&*folder, name, AtFlags::SYMLINK_NOFOLLOW)?.into())
     }
@@ -103,11 +105,15 @@ impl LowerRoot {
             if name != b"." && name != b".." {
                 let (ino, mut kind) = (entry.ino(), entry.file_type());
                 if kind == FileType::Unknown {
-                    kind = path.join(name).map_or(kind, |path| {
-                        self.stat(&path).map_or(kind, |stat| stat.kind)
-                    });
+                    kind = path
+                        .join(name)
+                        .map_or(kind, |path| self.stat(&path).map_or(kind, |stat| stat.kind));
                 }
-                entries.push(LowerEntry { name: name.into(), ino, kind });
+                entries.push(LowerEntry {
+                    name: name.into(),
+                    ino,
+                    kind,
+                });
             }
         }
         Ok(entries)
@@ -135,7 +141,9 @@ impl LowerRoot {
         let mut list = vec![0; XATTR_MOST];
         let length = flistxattr(&node, list.as_mut_slice())?;
         list.truncate(length);
-        let names = list.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let names = list
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty());
         Ok(names.map(<[u8]>::to_vec).collect())
     }
 

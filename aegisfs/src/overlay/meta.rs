@@ -45,7 +45,10 @@ impl Overlay {
         if let Some(size) = set.size {
             self.truncate(permit, id, size)?;
         }
-        let times = (set.atime.map(SetTime::nanoseconds), set.mtime.map(SetTime::nanoseconds));
+        let times = (
+            set.atime.map(SetTime::nanoseconds),
+            set.mtime.map(SetTime::nanoseconds),
+        );
         if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() || times != (None, None) {
             let mut shadow = self.write();
             self.set(&mut shadow, permit, id, &set, times)?;
@@ -134,7 +137,13 @@ pub(super) fn timestamps(atime: Option<i64>, mtime: Option<i64>) -> Timestamps {
             tv_sec: nanoseconds.div_euclid(1_000_000_000),
             tv_nsec: nanoseconds.rem_euclid(1_000_000_000),
         },
-        None => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+        None => Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_OMIT,
+        },
     };
-    Timestamps { last_access: time(atime), last_modification: time(mtime) }
+    Timestamps {
+        last_access: time(atime),
+        last_modification: time(mtime),
+    }
 }

@@ -53,7 +53,7 @@ use handles::Handle;
 use inode::InodeTable;
 use lower::LowerRoot;
 use readdir::Listing;
-use shadow::{Shadow, FIRST_MADE};
+use shadow::{FIRST_MADE, Shadow};
 
 type Result<T> = std::result::Result<T, OverlayError>;
 
@@ -99,7 +99,11 @@ impl Overlay {
     pub const fn root(&self) -> NodeId {
         let ino = self.lower.inode();
         // Numbers with the high bit, and 0 and 1, mean something else.
-        if ino > 1 && ino < FIRST_MADE { NodeId(ino) } else { NodeId(FIRST_MADE) }
+        if ino > 1 && ino < FIRST_MADE {
+            NodeId(ino)
+        } else {
+            NodeId(FIRST_MADE)
+        }
     }
 
     /// Space and inodes of the project's file system.
@@ -133,8 +137,11 @@ impl Overlay {
 
     /// Writes an operation to the journal, then makes it. Nothing has changed when this fails.
     fn record(&self, shadow: &mut Shadow, permit: &Permit, operation: ShadowOp) -> Result<()> {
-        let prepared = shadow.prepare(operation).map_err(|misfit| OverlayError::Misfit(misfit.0))?;
-        self.gate.record(permit, Event::Shadow(prepared.operation().clone()))?;
+        let prepared = shadow
+            .prepare(operation)
+            .map_err(|misfit| OverlayError::Misfit(misfit.0))?;
+        self.gate
+            .record(permit, Event::Shadow(prepared.operation().clone()))?;
         if let Some(orphan) = shadow.commit(prepared, now()) {
             self.collect(shadow, orphan);
         }
@@ -169,7 +176,9 @@ fn covers(permit: &Permit, path: &RelPath) -> Result<()> {
 
 /// Nanoseconds since the Unix epoch.
 fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 

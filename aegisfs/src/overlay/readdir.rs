@@ -43,7 +43,10 @@ impl Overlay {
     pub fn opendir(&self, id: NodeId) -> Result<HandleId> {
         self.folder_of(&self.read(), id)?;
         let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
-        let listing = Listing { folder: id, entries: Mutex::new(Arc::new([])) };
+        let listing = Listing {
+            folder: id,
+            entries: Mutex::new(Arc::new([])),
+        };
         self.listings.insert(handle, Arc::new(listing));
         Ok(HandleId(handle))
     }
@@ -53,9 +56,15 @@ impl Overlay {
     /// # Errors
     /// EBADF for a handle that is not open, or what the host said.
     pub fn readdir(&self, handle: HandleId, offset: u64) -> Result<Arc<[DirEntry]>> {
-        let listing = self.listings.get(&handle.0).map(|listing| Arc::clone(&listing));
+        let listing = self
+            .listings
+            .get(&handle.0)
+            .map(|listing| Arc::clone(&listing));
         let listing = listing.ok_or(Errno::BADF)?;
-        let mut entries = listing.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = listing
+            .entries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if offset == 0 || entries.is_empty() {
             *entries = self.list(listing.folder)?.into();
         }
@@ -89,7 +98,9 @@ impl Overlay {
         let shadow = self.read();
         let folder = self.folder_of(&shadow, parent)?;
         let found = self.find(&shadow, &folder, name)?;
-        let Some(top) = key_of(&shadow, &found) else { return Ok(Some(Vec::new())) };
+        let Some(top) = key_of(&shadow, &found) else {
+            return Ok(Some(Vec::new()));
+        };
         let mut paths = Vec::new();
         let mut left = vec![(RelPath::root(), top)];
         while let Some((above, folder)) = left.pop() {
@@ -138,7 +149,11 @@ impl Overlay {
             self.add_pinned(shadow, path, &mut own, &mut entries);
             for LowerEntry { name, ino, kind } in self.list_lower(path)? {
                 if !own.contains_key(&name) {
-                    entries.push(DirEntry { name, node: NodeId(ino), kind });
+                    entries.push(DirEntry {
+                        name,
+                        node: NodeId(ino),
+                        kind,
+                    });
                 }
             }
         }
@@ -146,7 +161,11 @@ impl Overlay {
             if let Child::Node(node) = child
                 && let Some(found) = shadow.node(node)
             {
-                entries.push(DirEntry { name, node, kind: file_type(&found.kind) });
+                entries.push(DirEntry {
+                    name,
+                    node,
+                    kind: file_type(&found.kind),
+                });
             }
         }
         Ok(entries)
@@ -161,26 +180,41 @@ impl Overlay {
         entries: &mut Vec<DirEntry>,
     ) {
         for name in shadow.folders_below(folder) {
-            let Ok(path) = folder.join(&name) else { continue };
-            let gone = self.lower.stat(&path).map_or(true, |stat| stat.kind != FileType::Directory);
+            let Ok(path) = folder.join(&name) else {
+                continue;
+            };
+            let gone = self
+                .lower
+                .stat(&path)
+                .map_or(true, |stat| stat.kind != FileType::Directory);
             if gone && !own.contains_key(&name) && shadow.holds_own(&path) {
                 // Hidden, so that what the host has there instead is not listed as well.
                 own.insert(name.clone(), Child::Hidden);
-                entries.push(DirEntry { name, node: NodeId(1), kind: FileType::Directory });
+                entries.push(DirEntry {
+                    name,
+                    node: NodeId(1),
+                    kind: FileType::Directory,
+                });
             }
         }
     }
 
     fn parent_of(&self, shadow: &Shadow, folder: &FolderKey) -> NodeId {
-        let parent = shadow.folder_path(folder).and_then(|path| path.split_last().map(|it| it.0));
-        let Some(parent) = parent else { return self.root() };
+        let parent = shadow
+            .folder_path(folder)
+            .and_then(|path| path.split_last().map(|it| it.0));
+        let Some(parent) = parent else {
+            return self.root();
+        };
         let found = self.at_path(shadow, &parent);
         found.map_or(self.root(), |found| found.unwrap_or(self.root()))
     }
 
     /// The number of the node at a path.
     fn at_path(&self, shadow: &Shadow, path: &RelPath) -> Result<Option<NodeId>> {
-        let Some(place) = shadow.place(path) else { return Ok(Some(self.root())) };
+        let Some(place) = shadow.place(path) else {
+            return Ok(Some(self.root()));
+        };
         let found = self.find(shadow, &place.folder, &place.name)?;
         Ok(found.id())
     }
@@ -190,16 +224,24 @@ impl Overlay {
 fn key_of(shadow: &Shadow, found: &Found) -> Option<FolderKey> {
     match found {
         Found::Node(id) => shadow.node(*id)?.folder_key(*id),
-        Found::Lower(LowerNode { path, seen: Seen::Pinned, .. }) => {
-            Some(FolderKey::Lower(path.clone()))
-        }
-        Found::Lower(LowerNode { path, seen: Seen::Stat(stat), .. }) => {
-            (stat.kind == FileType::Directory).then(|| FolderKey::Lower(path.clone()))
-        }
+        Found::Lower(LowerNode {
+            path,
+            seen: Seen::Pinned,
+            ..
+        }) => Some(FolderKey::Lower(path.clone())),
+        Found::Lower(LowerNode {
+            path,
+            seen: Seen::Stat(stat),
+            ..
+        }) => (stat.kind == FileType::Directory).then(|| FolderKey::Lower(path.clone())),
         Found::Missing => None,
     }
 }
 
 fn dots(name: &[u8], node: NodeId) -> DirEntry {
-    DirEntry { name: name.into(), node, kind: FileType::Directory }
+    DirEntry {
+        name: name.into(),
+        node,
+        kind: FileType::Directory,
+    }
 }

@@ -30,7 +30,10 @@ impl Overlay {
     fn remove(&self, permit: &Permit, parent: NodeId, name: &[u8], directory: bool) -> Result<()> {
         check_name(name)?;
         let mut shadow = self.write();
-        let place = Place { folder: self.folder_of(&shadow, parent)?, name: name.into() };
+        let place = Place {
+            folder: self.folder_of(&shadow, parent)?,
+            name: name.into(),
+        };
         let path = path_of(&shadow, &place)?;
         covers(permit, &path)?;
         let found = self.find(&shadow, &place.folder, name)?;
@@ -42,7 +45,15 @@ impl Overlay {
             (Some(_), false) => {}
         }
         let (node, first_touch) = self.first_touch(&found)?;
-        self.record(&mut shadow, permit, ShadowOp::Remove { path, node, first_touch })
+        self.record(
+            &mut shadow,
+            permit,
+            ShadowOp::Remove {
+                path,
+                node,
+                first_touch,
+            },
+        )
     }
 
     /// Checks that the directory at a place shows no name.
@@ -55,14 +66,21 @@ impl Overlay {
         let key = key.ok_or(Errno::NOENT)?;
         let children = shadow.folder(&key).map(|folder| &folder.children);
         let own = children.is_some_and(|children| {
-            children.values().any(|child| matches!(child, Child::Node(_)))
+            children
+                .values()
+                .any(|child| matches!(child, Child::Node(_)))
         });
         let hosts = match &key {
             FolderKey::Made(_) => false,
-            FolderKey::Lower(path) => self.list_lower(path)?.iter().any(|entry| {
-                children.is_none_or(|children| !children.contains_key(&entry.name))
-            }),
+            FolderKey::Lower(path) => self
+                .list_lower(path)?
+                .iter()
+                .any(|entry| children.is_none_or(|children| !children.contains_key(&entry.name))),
         };
-        if own || hosts { Err(Errno::NOTEMPTY.into()) } else { Ok(()) }
+        if own || hosts {
+            Err(Errno::NOTEMPTY.into())
+        } else {
+            Ok(())
+        }
     }
 }

@@ -62,18 +62,33 @@ impl Overlay {
         };
         let exchange = mode == RenameMode::Exchange;
         let (from, to) = (old.path, new.path);
-        let operation = ShadowOp::Rename { from, to, node, first_touch, displaced, exchange };
+        let operation = ShadowOp::Rename {
+            from,
+            to,
+            node,
+            first_touch,
+            displaced,
+            exchange,
+        };
         self.record(&mut shadow, permits.0, operation)
     }
 
     fn side(&self, shadow: &Shadow, permit: &Permit, name: (NodeId, &[u8])) -> Result<Side> {
         check_name(name.1)?;
-        let place = Place { folder: self.folder_of(shadow, name.0)?, name: name.1.into() };
+        let place = Place {
+            folder: self.folder_of(shadow, name.0)?,
+            name: name.1.into(),
+        };
         let path = path_of(shadow, &place)?;
         covers(permit, &path)?;
         let found = self.find(shadow, &place.folder, name.1)?;
         let kind = self.kind_of(shadow, &found);
-        Ok(Side { place, path, found, kind })
+        Ok(Side {
+            place,
+            path,
+            found,
+            kind,
+        })
     }
 }
 

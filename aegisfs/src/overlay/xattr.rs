@@ -119,7 +119,13 @@ impl Overlay {
         let path = self.named(shadow, permit, id)?.ok_or(Errno::NOENT)?;
         let (node, first_touch) = self.first_touch(found)?;
         let name = name.to_vec();
-        let operation = ShadowOp::SetXattr { path, node, first_touch, name, value };
+        let operation = ShadowOp::SetXattr {
+            path,
+            node,
+            first_touch,
+            name,
+            value,
+        };
         self.record(shadow, permit, operation)
     }
 
@@ -149,7 +155,11 @@ impl Overlay {
 fn lower_path(shadow: &Shadow, found: &Found) -> Option<aegis_policies::RelPath> {
     match found {
         Found::Lower(LowerNode { path, .. }) => Some(path.clone()),
-        Found::Node(id) => shadow.node(*id)?.origin.as_ref().map(|it| it.lower.path.clone()),
+        Found::Node(id) => shadow
+            .node(*id)?
+            .origin
+            .as_ref()
+            .map(|it| it.lower.path.clone()),
         Found::Missing => None,
     }
 }

@@ -19,10 +19,14 @@ use super::tree::fingerprint;
 fn victim() -> Bed {
     let bed = Bed::furnished();
     let project = bed.project();
-    run(&project, "set up", "git init -q . && git add -A && git commit -qm one \
+    run(
+        &project,
+        "set up",
+        "git init -q . && git add -A && git commit -qm one \
         && mkdir -p .git/modules/lib .aws .claude conf && echo '[core]' > .git/modules/lib/config \
         && echo KEY=1 > .env && echo KEY=1 > conf/.env && echo key > .aws/credentials \
-        && echo '{}' > .claude/settings.json");
+        && echo '{}' > .claude/settings.json",
+    );
     bed
 }
 
@@ -36,7 +40,13 @@ fn refused<T: std::fmt::Debug>(result: io::Result<T>) {
 
 fn exchange(mnt: &Path, one: &str, other: &str) -> io::Result<()> {
     let root = root(mnt);
-    Ok(rustix::fs::renameat_with(&root, one, &root, other, RenameFlags::EXCHANGE)?)
+    Ok(rustix::fs::renameat_with(
+        &root,
+        one,
+        &root,
+        other,
+        RenameFlags::EXCHANGE,
+    )?)
 }
 
 #[test]
@@ -44,20 +54,29 @@ fn a_locked_name_can_not_be_changed() {
     let mut bed = victim();
     let host = fingerprint(&bed.project());
     let mnt = bed.mount();
-    for name in [".git/config", ".git/modules/lib/config", ".claude/settings.json"] {
+    for name in [
+        ".git/config",
+        ".git/modules/lib/config",
+        ".claude/settings.json",
+    ] {
         let path = mnt.join(name);
         assert!(fs::read(&path).is_ok(), "{name}");
         refused(OpenOptions::new().append(true).open(&path));
         refused(OpenOptions::new().write(true).truncate(true).open(&path));
-        refused(fs::set_permissions(&path, fs::Permissions::from_mode(0o777)));
+        refused(fs::set_permissions(
+            &path,
+            fs::Permissions::from_mode(0o777),
+        ));
         refused(fs::remove_file(&path));
         refused(fs::rename(&path, mnt.join("innocent")));
         refused(fs::rename(mnt.join("x"), &path));
         refused(exchange(&mnt, "x", name));
         refused(fs::hard_link(&path, mnt.join("innocent")));
         let flags = rustix::fs::XattrFlags::empty();
-        refused(Ok(rustix::fs::setxattr(&path, "user.a", b"b", flags).map_err(io::Error::from))
-            .and_then(|set| set));
+        refused(
+            Ok(rustix::fs::setxattr(&path, "user.a", b"b", flags).map_err(io::Error::from))
+                .and_then(|set| set),
+        );
     }
     assert_eq!(fingerprint(&bed.project()), host);
 }
@@ -67,7 +86,11 @@ fn a_locked_name_that_is_absent_can_not_be_made() {
     let mut bed = victim();
     let mnt = bed.mount();
     fs::remove_dir_all(bed.project().join(".git/hooks")).unwrap();
-    for name in [".git/commondir", ".git/info/attributes", ".git/objects/info/alternates"] {
+    for name in [
+        ".git/commondir",
+        ".git/info/attributes",
+        ".git/objects/info/alternates",
+    ] {
         let path = mnt.join(name);
         let _ = fs::create_dir_all(path.parent().unwrap());
         refused(File::create(&path));
@@ -107,7 +130,10 @@ fn a_prepared_directory_can_not_take_a_guarded_place() {
     // Deeper: the directory that moves has an innocent name, and so has its place.
     fs::create_dir(mnt.join("outer")).unwrap();
     fs::rename(mnt.join("evil"), mnt.join("outer/evil")).unwrap();
-    refused(fs::rename(mnt.join("outer"), mnt.join(".git/modules/lib/modules")));
+    refused(fs::rename(
+        mnt.join("outer"),
+        mnt.join(".git/modules/lib/modules"),
+    ));
     // A link among git's files leads git out of them, whatever it is called.
     fs::create_dir(mnt.join(".git/free")).unwrap();
     refused(symlink("../../outer/evil", mnt.join(".git/modules/evil")));
@@ -178,7 +204,11 @@ fn a_hard_link_of_the_host_does_not_open_a_lock() {
     let mnt = bed.mount();
     fs::write(mnt.join("innocent"), "[core]\nfsmonitor = ./x\n").unwrap();
     assert_eq!(fs::read(mnt.join(".git/config")).unwrap(), before);
-    refused(OpenOptions::new().append(true).open(mnt.join(".git/config")));
+    refused(
+        OpenOptions::new()
+            .append(true)
+            .open(mnt.join(".git/config")),
+    );
 }
 
 #[test]
@@ -189,7 +219,10 @@ fn a_handle_does_not_carry_a_write_to_a_guarded_place() {
     let mut handle = File::create(mnt.join("dir/config")).unwrap();
     refused(fs::rename(mnt.join("dir"), mnt.join(".git/modules/dir")));
     refused(fs::rename(mnt.join("dir/config"), mnt.join(".git/config")));
-    refused(fs::hard_link(mnt.join("dir/config"), mnt.join(".git/commondir")));
+    refused(fs::hard_link(
+        mnt.join("dir/config"),
+        mnt.join(".git/commondir"),
+    ));
     handle.write_all(b"x").unwrap();
 }
 
@@ -230,7 +263,11 @@ fn refusals_and_reads_are_on_record() {
         match entry.unwrap().1.event {
             Event::Refused { .. } => seen[0] += 1,
             Event::Read { path } if path.as_bytes() == b"x" => seen[1] += 1,
-            Event::Written { path, bytes: 5, size: 5 } if path.as_bytes() == b"made" => seen[2] += 1,
+            Event::Written {
+                path,
+                bytes: 5,
+                size: 5,
+            } if path.as_bytes() == b"made" => seen[2] += 1,
             Event::Shadow(aegis_policies::journal::ShadowOp::Create { kind, .. }) => {
                 assert_eq!(kind, NodeKind::File);
                 seen[3] += 1;

@@ -107,14 +107,22 @@ impl Server {
     fn start(project: &Path, session: &Path, mnt: &Path) -> Self {
         // Not by its path: a build may have replaced the file meanwhile.
         let child = Command::new("/proc/self/exe")
-            .args(["overlay::bed::serve_child", "--exact", "--ignored", "--nocapture"])
+            .args([
+                "overlay::bed::serve_child",
+                "--exact",
+                "--ignored",
+                "--nocapture",
+            ])
             .env("AEGISFS_PROJECT", project)
             .env("AEGISFS_SESSION", session)
             .env("AEGISFS_MNT", mnt)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let server = Self { child, mnt: mnt.to_owned() };
+        let server = Self {
+            child,
+            mnt: mnt.to_owned(),
+        };
         let until = Instant::now() + Duration::from_secs(60);
         while !is_mounted(mnt) {
             assert!(Instant::now() < until, "the server did not mount");
@@ -153,10 +161,17 @@ pub fn guard(project: &Path, session: &SessionDir) -> Guard {
     } else {
         Journal::create(&directory).unwrap()
     };
-    let repository =
-        if project.join(".git").exists() { Repository::Present } else { Repository::Absent };
+    let repository = if project.join(".git").exists() {
+        Repository::Present
+    } else {
+        Repository::Absent
+    };
     let labeler = Labeler::embedded(repository).unwrap();
-    let gate = Arc::new(Gate::open(Policy::builtin().unwrap(), labeler, Arc::new(journal)));
+    let gate = Arc::new(Gate::open(
+        Policy::builtin().unwrap(),
+        labeler,
+        Arc::new(journal),
+    ));
     let project: OwnedFd = File::open(project).unwrap().into();
     let overlay = Overlay::open(project, session, Arc::clone(&gate)).unwrap();
     Guard::new(overlay, gate, "test".into())
@@ -168,7 +183,11 @@ pub fn furnish(project: &Path) {
         fs::create_dir(project.join(name)).unwrap();
     }
     for name in ["x", "a/x", "a/y", "a/b/x", "a/b/c/z", "d/y", "d/z"] {
-        fs::write(project.join(name), format!("the host's {name}\n").repeat(20)).unwrap();
+        fs::write(
+            project.join(name),
+            format!("the host's {name}\n").repeat(20),
+        )
+        .unwrap();
     }
     fs::hard_link(project.join("x"), project.join("d/linked")).unwrap();
     std::os::unix::fs::symlink("a/x", project.join("s")).unwrap();

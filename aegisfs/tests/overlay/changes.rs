@@ -76,10 +76,19 @@ fn a_moved_directory_lists_what_it_brings_along() {
     let bed = Bed::furnished();
     let tree = Tree { guard: bed.guard() };
     tree.run(&ops::Op::Rename("a".into(), "m".into())).unwrap();
-    tree.run(&ops::Op::Write("m/b/x".into(), 0, b"mine".to_vec())).unwrap();
+    tree.run(&ops::Op::Write("m/b/x".into(), 0, b"mine".to_vec()))
+        .unwrap();
     let changes = bed.changes();
-    let find = |wanted: &str| changes.iter().find(|change| name(change) == wanted).unwrap();
-    assert_eq!(find("m/b/x").moved_from.as_ref().unwrap().as_bytes(), b"a/b/x");
+    let find = |wanted: &str| {
+        changes
+            .iter()
+            .find(|change| name(change) == wanted)
+            .unwrap()
+    };
+    assert_eq!(
+        find("m/b/x").moved_from.as_ref().unwrap().as_bytes(),
+        b"a/b/x"
+    );
     let baseline = find("a/b/x").before.as_ref().unwrap();
     assert!(baseline.sha256.is_some() && find("a/b/x").after.is_none());
     let untouched = find("m/y").after.as_ref().unwrap();
@@ -117,5 +126,7 @@ fn plain(dump: BTreeMap<String, String>) -> BTreeMap<String, String> {
         ["file", mode, _, _, content] => format!("file {mode} {content}"),
         _ => text,
     };
-    dump.into_iter().map(|(name, text)| (name, shorten(text))).collect()
+    dump.into_iter()
+        .map(|(name, text)| (name, shorten(text)))
+        .collect()
 }

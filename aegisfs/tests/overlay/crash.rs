@@ -24,14 +24,24 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
     fs::create_dir(&model).unwrap();
     furnish(&model);
     let before = fingerprint(&bed.project());
-    let seed = std::env::var("AEGISFS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
+    let seed = std::env::var("AEGISFS_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(7);
     let mut random = Random::new(seed);
     let mut acknowledged = 0;
     for round in 0..KILLS {
         acknowledged += one_life(&bed, &model, &mut random, round);
     }
-    assert!(acknowledged > KILLS, "only {acknowledged} operations were acknowledged");
-    assert_eq!(fingerprint(&bed.project()), before, "the host's tree changed");
+    assert!(
+        acknowledged > KILLS,
+        "only {acknowledged} operations were acknowledged"
+    );
+    assert_eq!(
+        fingerprint(&bed.project()),
+        before,
+        "the host's tree changed"
+    );
 }
 
 /// One life of a server, ended at a random moment. Returns how many operations it acknowledged.
@@ -55,7 +65,10 @@ fn one_life(bed: &Bed, model: &std::path::Path, random: &mut Random, round: u64)
             let op = random.op();
             match ops::run(&root, &op) {
                 Err(Errno::NOTCONN | Errno::CONNABORTED | Errno::IO) => {
-                    assert!(killed.load(Ordering::SeqCst), "{op:?} failed before the kill");
+                    assert!(
+                        killed.load(Ordering::SeqCst),
+                        "{op:?} failed before the kill"
+                    );
                     last = Some(op);
                     return;
                 }
@@ -92,11 +105,16 @@ impl Random {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-        Self { runner: TestRunner::new_with_rng(Config::default(), rng) }
+        Self {
+            runner: TestRunner::new_with_rng(Config::default(), rng),
+        }
     }
 
     fn op(&mut self) -> Op {
-        ops::operation().new_tree(&mut self.runner).unwrap().current()
+        ops::operation()
+            .new_tree(&mut self.runner)
+            .unwrap()
+            .current()
     }
 
     fn below(&mut self, limit: u64) -> u64 {
@@ -129,17 +147,28 @@ fn git_survives_a_kill_between_its_commands() {
             .status();
         assert!(status.unwrap().success(), "{script}");
     };
-    git(&bed.project(), "git init -q; git config user.name n; git config user.email e@e; \
-        echo one > f; git add f; git commit -qm one");
-    for step in ["echo two >> f; git add f", "git commit -qm two", "git checkout -qb other",
-        "git mv f g; git commit -qm three", "git checkout -q -; git merge -q other", "git gc -q"]
-    {
+    git(
+        &bed.project(),
+        "git init -q; git config user.name n; git config user.email e@e; \
+        echo one > f; git add f; git commit -qm one",
+    );
+    for step in [
+        "echo two >> f; git add f",
+        "git commit -qm two",
+        "git checkout -qb other",
+        "git mv f g; git commit -qm three",
+        "git checkout -q -; git merge -q other",
+        "git gc -q",
+    ] {
         let server = bed.serve();
         git(&bed.mnt(), step);
         server.kill();
     }
     let server = bed.serve();
-    git(&bed.mnt(), "git fsck; test -z \"$(git status --porcelain)\"; \
-        test $(git log --oneline | wc -l) = 3; test \"$(cat g)\" = \"$(printf 'one\\ntwo')\"");
+    git(
+        &bed.mnt(),
+        "git fsck; test -z \"$(git status --porcelain)\"; \
+        test $(git log --oneline | wc -l) = 3; test \"$(cat g)\" = \"$(printf 'one\\ntwo')\"",
+    );
     server.kill();
 }

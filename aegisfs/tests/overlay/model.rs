@@ -68,7 +68,10 @@ impl Tree {
             }
             Op::Truncate(path, size) => {
                 let node = self.openable(path)?;
-                let set = SetAttr { size: Some(*size), ..SetAttr::default() };
+                let set = SetAttr {
+                    size: Some(*size),
+                    ..SetAttr::default()
+                };
                 errno(self.guard.setattr(PID, node, set)).map(drop)
             }
             Op::Unlink(path) => {
@@ -93,11 +96,21 @@ impl Tree {
                 if attr.kind == FileType::Symlink {
                     return Err(Errno::LOOP);
                 }
-                self.set(attr.node, SetAttr { mode: Some(*mode), ..SetAttr::default() })
+                self.set(
+                    attr.node,
+                    SetAttr {
+                        mode: Some(*mode),
+                        ..SetAttr::default()
+                    },
+                )
             }
             Op::Utimes(path, seconds) => {
                 let time = Some(SetTime::At(seconds * 1_000_000_000 + 5));
-                let set = SetAttr { atime: time, mtime: time, ..SetAttr::default() };
+                let set = SetAttr {
+                    atime: time,
+                    mtime: time,
+                    ..SetAttr::default()
+                };
                 let node = self.find(path)?.node;
                 self.set(node, set)?;
                 assert_eq!(self.find(path)?.mtime, seconds * 1_000_000_000 + 5);
@@ -128,7 +141,11 @@ impl Tree {
         found: &mut BTreeMap<String, String>,
         inodes: &mut BTreeMap<u64, String>,
     ) {
-        let folder = if at.is_empty() { self.root() } else { self.find(at).unwrap().node };
+        let folder = if at.is_empty() {
+            self.root()
+        } else {
+            self.find(at).unwrap().node
+        };
         let listing = self.guard.opendir(folder).unwrap();
         let entries = self.guard.readdir(listing, 0).unwrap();
         let mut names: Vec<_> = entries
@@ -139,8 +156,14 @@ impl Tree {
         self.guard.releasedir(listing);
         names.sort();
         for name in names {
-            let path = if at.is_empty() { name } else { format!("{at}/{name}") };
-            let attr = self.find(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+            let path = if at.is_empty() {
+                name
+            } else {
+                format!("{at}/{name}")
+            };
+            let attr = self
+                .find(&path)
+                .unwrap_or_else(|error| panic!("{path}: {error}"));
             let text = match attr.kind {
                 FileType::Directory => {
                     self.walk(&path, found, inodes);
@@ -154,7 +177,12 @@ impl Tree {
                     let first = inodes.entry(attr.node.0).or_insert_with(|| path.clone());
                     let bytes = self.read(&path).unwrap();
                     assert_eq!(bytes.len() as u64, attr.size, "{path}");
-                    format!("file {:o} {} {first} {}", attr.mode, attr.nlink, bytes.escape_ascii())
+                    format!(
+                        "file {:o} {} {first} {}",
+                        attr.mode,
+                        attr.nlink,
+                        bytes.escape_ascii()
+                    )
                 }
                 _ => format!("special {:o}", attr.mode),
             };
@@ -170,7 +198,12 @@ impl Tree {
 
     fn make(&self, path: &str, kind: NodeKind, mode: u32) -> Result<()> {
         let (parent, name) = self.parent(path)?;
-        let new = New { kind, mode, uid: 0, gid: 0 };
+        let new = New {
+            kind,
+            mode,
+            uid: 0,
+            gid: 0,
+        };
         let made = errno(self.guard.create(PID, parent, name, new));
         made.map(|entry| self.guard.forget(entry.attr.node, 1))
     }

@@ -53,7 +53,10 @@ fn an_early_descriptor_sees_later_writes() {
     early.read_to_string(&mut seen).unwrap();
     assert!(seen.starts_with("AGENT"), "{seen}");
     assert_eq!(fs::metadata(&path).unwrap().ino(), number);
-    assert_eq!(number, fs::metadata(bed.project().join("a/x")).unwrap().ino());
+    assert_eq!(
+        number,
+        fs::metadata(bed.project().join("a/x")).unwrap().ino()
+    );
     drop((early, late));
     bed.remount();
     assert_eq!(fs::metadata(&path).unwrap().ino(), number);
@@ -62,7 +65,11 @@ fn an_early_descriptor_sees_later_writes() {
 #[test]
 fn opening_for_writing_copies_nothing() {
     let mut bed = Bed::furnished();
-    let file = OpenOptions::new().read(true).write(true).open(bed.mount().join("x")).unwrap();
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(bed.mount().join("x"))
+        .unwrap();
     assert_eq!(fs::read_dir(bed.session().content()).unwrap().count(), 0);
     file.write_at(b"!", 0).unwrap();
     assert_eq!(fs::read_dir(bed.session().content()).unwrap().count(), 1);
@@ -74,12 +81,18 @@ fn an_unlinked_file_lives_while_it_is_open() {
     let mut bed = Bed::furnished();
     let mnt = bed.mount();
     for name in ["a/x", "made"] {
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).open(mnt.join(name)).unwrap();
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(mnt.join(name))
+            .unwrap();
         fs::remove_file(mnt.join(name)).unwrap();
         file.write_all(b"still here").unwrap();
         file.set_len(5).unwrap();
-        file.set_permissions(fs::Permissions::from_mode(0o640)).unwrap();
+        file.set_permissions(fs::Permissions::from_mode(0o640))
+            .unwrap();
         file.seek(SeekFrom::Start(0)).unwrap();
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
@@ -123,8 +136,10 @@ fn what_the_session_put_into_a_directory_outlives_the_directory() {
     assert_eq!(fs::read_to_string(mnt.join("a/b/own")).unwrap(), "own");
     bed.remount();
     assert_eq!(fs::read_to_string(mnt.join("a/b/own")).unwrap(), "own");
-    let names: Vec<_> =
-        fs::read_dir(mnt.join("a")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> = fs::read_dir(mnt.join("a"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(names, ["b"]);
 }
 
@@ -147,7 +162,12 @@ fn names_are_bytes() {
     use std::os::unix::ffi::OsStrExt;
     let mut bed = Bed::furnished();
     let mnt = bed.mount();
-    for name in [&b"\xff\xfe"[..], b"new\nline", "\u{202e}x".as_bytes(), &[b'n'; 255]] {
+    for name in [
+        &b"\xff\xfe"[..],
+        b"new\nline",
+        "\u{202e}x".as_bytes(),
+        &[b'n'; 255],
+    ] {
         let name = OsStr::from_bytes(name);
         fs::write(mnt.join(name), "x").unwrap();
         bed.remount();
@@ -164,7 +184,11 @@ fn holes_stay_holes_and_big_files_stay_right() {
     host.write_at(b"middle", 32 << 20).unwrap();
     drop(host);
     let path = bed.mount().join("big");
-    let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
     file.write_at(b"end", (64 << 20) - 3).unwrap();
     let mut text = [0; 6];
     file.read_exact_at(&mut text, 32 << 20).unwrap();
@@ -182,7 +206,7 @@ fn permissions_are_those_of_a_plain_directory() {
     let mnt = bed.mount();
     fs::set_permissions(mnt.join("a/x"), fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(mnt.join("mine"), "mine").unwrap();
-    fs::set_permissions(mnt.join("mine"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(mnt.join("mine"), fs::Permissions::from_mode(0o0)).unwrap();
     fs::set_permissions(bed.root(), fs::Permissions::from_mode(0o755)).unwrap();
     let denied = |name: &str| {
         let status = std::process::Command::new("setpriv")
@@ -219,22 +243,41 @@ fn times_and_attributes_survive() {
     let times = fs::FileTimes::new().set_modified(old).set_accessed(old);
     fs::write(mnt.join("made"), "x").unwrap();
     for name in ["x", "made", "d"] {
-        File::open(mnt.join(name)).unwrap().set_times(times).unwrap();
-        rustix::fs::setxattr(mnt.join(name), "user.k", b"v", rustix::fs::XattrFlags::empty())
+        File::open(mnt.join(name))
+            .unwrap()
+            .set_times(times)
             .unwrap();
+        rustix::fs::setxattr(
+            mnt.join(name),
+            "user.k",
+            b"v",
+            rustix::fs::XattrFlags::empty(),
+        )
+        .unwrap();
     }
     bed.remount();
     for name in ["x", "made", "d"] {
-        assert_eq!(fs::metadata(mnt.join(name)).unwrap().modified().unwrap(), old, "{name}");
+        assert_eq!(
+            fs::metadata(mnt.join(name)).unwrap().modified().unwrap(),
+            old,
+            "{name}"
+        );
         let mut value = [0; 8];
         let length = rustix::fs::getxattr(mnt.join(name), "user.k", &mut value).unwrap();
         assert_eq!(&value[..length], b"v", "{name}");
         let set = rustix::fs::setxattr(
-            mnt.join(name), "security.k", b"v", rustix::fs::XattrFlags::empty(),
+            mnt.join(name),
+            "security.k",
+            b"v",
+            rustix::fs::XattrFlags::empty(),
         );
         assert!(set.is_err());
     }
-    assert_eq!(fs::read_dir(bed.session().content()).unwrap().count(), 1, "nothing was copied up");
+    assert_eq!(
+        fs::read_dir(bed.session().content()).unwrap().count(),
+        1,
+        "nothing was copied up"
+    );
 }
 
 #[test]
@@ -243,12 +286,17 @@ fn a_directory_moves_with_one_record() {
     let mnt = bed.mount();
     let size = || -> u64 {
         let journal = fs::read_dir(bed.session().journal()).unwrap();
-        journal.map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+        journal
+            .map(|entry| entry.unwrap().metadata().unwrap().len())
+            .sum()
     };
     let before = size();
     fs::rename(mnt.join("a"), mnt.join("moved")).unwrap();
     assert!(size() - before < 1024, "{} bytes", size() - before);
-    assert_eq!(fs::read(mnt.join("moved/b/x")).unwrap(), fs::read(bed.project().join("a/b/x")).unwrap());
+    assert_eq!(
+        fs::read(mnt.join("moved/b/x")).unwrap(),
+        fs::read(bed.project().join("a/b/x")).unwrap()
+    );
     fs::write(bed.project().join("a/late"), "late").unwrap();
     wait_until(|| mnt.join("moved/late").exists());
 }

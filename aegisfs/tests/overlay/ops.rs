@@ -62,8 +62,14 @@ pub fn run(root: &OwnedFd, op: &Op) -> Result<(), Errno> {
             chmodat(root, path, Mode::from_raw_mode(*mode), AtFlags::empty())
         }
         Op::Utimes(path, seconds) => {
-            let time = Timespec { tv_sec: *seconds, tv_nsec: 5 };
-            let times = Timestamps { last_access: time, last_modification: time };
+            let time = Timespec {
+                tv_sec: *seconds,
+                tv_nsec: 5,
+            };
+            let times = Timestamps {
+                last_access: time,
+                last_modification: time,
+            };
             utimensat(root, path, &times, AtFlags::SYMLINK_NOFOLLOW)
         }
     }
@@ -102,12 +108,26 @@ fn path() -> impl Strategy<Value = String> {
         1 => Just("a/b/c/"), 1 => Just("n/"), 1 => Just("x/"), 1 => Just("d/b/"),
     ];
     let name = prop_oneof![
-        Just("a"), Just("b"), Just("c"), Just("d"), Just("x"), Just("y"), Just("z"), Just("n"),
-        Just("s"), Just("linked"), Just("empty"),
+        Just("a"),
+        Just("b"),
+        Just("c"),
+        Just("d"),
+        Just("x"),
+        Just("y"),
+        Just("z"),
+        Just("n"),
+        Just("s"),
+        Just("linked"),
+        Just("empty"),
     ];
     (folder, name).prop_map(|(folder, name)| format!("{folder}{name}"))
 }
 
 fn open_to_write(root: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
-    openat(root, path, OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK, Mode::empty())
+    openat(
+        root,
+        path,
+        OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK,
+        Mode::empty(),
+    )
 }

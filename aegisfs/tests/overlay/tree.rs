@@ -22,8 +22,14 @@ pub fn fingerprint(root: &Path) -> BTreeMap<String, String> {
     for (name, shown) in &mut found {
         let meta = fs::symlink_metadata(root.join(name.trim_start_matches('/'))).unwrap();
         let (uid, gid) = (meta.uid(), meta.gid());
-        write!(shown, " {}.{} {} {uid} {gid}", meta.mtime(), meta.mtime_nsec(), meta.ctime())
-            .unwrap();
+        write!(
+            shown,
+            " {}.{} {} {uid} {gid}",
+            meta.mtime(),
+            meta.mtime_nsec(),
+            meta.ctime()
+        )
+        .unwrap();
     }
     found
 }
@@ -34,8 +40,10 @@ fn walk(
     found: &mut BTreeMap<String, String>,
     inodes: &mut BTreeMap<u64, String>,
 ) {
-    let mut names: Vec<_> =
-        fs::read_dir(root.join(at)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut names: Vec<_> = fs::read_dir(root.join(at))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     names.sort();
     for name in names {
         let path = at.join(&name);
@@ -49,7 +57,10 @@ fn walk(
             format!("dir {mode:o}")
         } else if kind.is_symlink() {
             let target = fs::read_link(&full).unwrap();
-            format!("link {:?}", target.as_os_str().as_bytes().escape_ascii().to_string())
+            format!(
+                "link {:?}",
+                target.as_os_str().as_bytes().escape_ascii().to_string()
+            )
         } else if kind.is_file() {
             let first = inodes.entry(meta.ino()).or_insert_with(|| shown.clone());
             let bytes = fs::read(&full).unwrap();

@@ -18,7 +18,16 @@ const USER: &str = "aegis-test";
 
 #[test]
 fn works_in_a_namespace_of_its_own() {
-    as_user("namespace", &["unshare", "--user", "--map-current-user", "--keep-caps", "--mount"]);
+    as_user(
+        "namespace",
+        &[
+            "unshare",
+            "--user",
+            "--map-current-user",
+            "--keep-caps",
+            "--mount",
+        ],
+    );
 }
 
 #[test]
@@ -29,7 +38,11 @@ fn works_through_fusermount3() {
 /// Runs [`inside`] as the ordinary user.
 fn as_user(how: &str, wrapper: &[&str]) {
     let id = Command::new("id").args(["-u", USER]).output().unwrap();
-    let uid: u32 = String::from_utf8(id.stdout).unwrap().trim().parse().unwrap();
+    let uid: u32 = String::from_utf8(id.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
     let home = tempfile::tempdir().unwrap();
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let binary = home.path().join("tests");
@@ -40,12 +53,23 @@ fn as_user(how: &str, wrapper: &[&str]) {
         chown(&work, Some(uid), Some(uid)).unwrap();
         let mut command = Command::new("runuser");
         command.args(["-u", USER, "--"]).args(wrapper).arg(&binary);
-        command.args(["overlay::user::inside", "--exact", "--ignored", "--nocapture"]);
-        command.env("AEGISFS_WORK", &work).env("AEGISFS_HOW", how).current_dir(home.path());
+        command.args([
+            "overlay::user::inside",
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ]);
+        command
+            .env("AEGISFS_WORK", &work)
+            .env("AEGISFS_HOW", how)
+            .current_dir(home.path());
         command.output().unwrap()
     };
     let text = String::from_utf8_lossy(&status.stderr).into_owned();
-    assert!(status.status.success() && text.contains("INSIDE"), "{how}: {text}");
+    assert!(
+        status.status.success() && text.contains("INSIDE"),
+        "{how}: {text}"
+    );
 }
 
 #[test]
@@ -74,7 +98,11 @@ fn inside() {
         run(&path("mnt"), name, script);
         assert_eq!(dump(&path("mnt")), dump(&path("model")), "{name}");
         unreadable_stays_unreadable(&path("mnt"), own_namespace);
-        assert_eq!(fingerprint(&path("project")), host, "{name} changed the host's tree");
+        assert_eq!(
+            fingerprint(&path("project")),
+            host,
+            "{name} changed the host's tree"
+        );
         if own_namespace {
             rustix::mount::unmount(path("mnt"), rustix::mount::UnmountFlags::empty()).unwrap();
             served.wait().unwrap();
@@ -90,6 +118,6 @@ fn inside() {
 fn unreadable_stays_unreadable(mnt: &Path, capable: bool) {
     let file = mnt.join("unreadable");
     fs::write(&file, "x").unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o0)).unwrap();
     assert_eq!(fs::read(&file).is_ok(), capable);
 }

@@ -43,44 +43,89 @@ impl Shadow {
             _ => None,
         };
         self.fit(&operation, place.as_ref(), from.as_ref())?;
-        Ok(Prepared { operation, place, from })
+        Ok(Prepared {
+            operation,
+            place,
+            from,
+        })
     }
 
     /// Carries out a prepared operation that happened `at` (nanoseconds since the Unix epoch).
     /// Returns the node that lost its last name.
     pub(crate) fn commit(&mut self, prepared: Prepared, at: i64) -> Option<NodeId> {
-        let Prepared { operation, place, from } = prepared;
+        let Prepared {
+            operation,
+            place,
+            from,
+        } = prepared;
         match operation {
-            ShadowOp::CopyUp { node, lower, baseline, .. } => {
+            ShadowOp::CopyUp {
+                node,
+                lower,
+                baseline,
+                ..
+            } => {
                 self.copy_up(node, place, lower, baseline);
             }
-            ShadowOp::Create { node, kind, mode, uid, gid, .. } => {
+            ShadowOp::Create {
+                node,
+                kind,
+                mode,
+                uid,
+                gid,
+                ..
+            } => {
                 if let Some(place) = place {
                     self.create(place, node, Node::made(kind, mode, uid, gid, at), at);
                 }
             }
-            ShadowOp::Link { node, first_touch, .. } => {
+            ShadowOp::Link {
+                node, first_touch, ..
+            } => {
                 self.touch(node, from, first_touch);
                 if let Some(place) = place {
                     self.link(place, node, at);
                 }
             }
-            ShadowOp::Remove { node, first_touch, .. } => {
+            ShadowOp::Remove {
+                node, first_touch, ..
+            } => {
                 self.touch(node, None, first_touch);
                 return place.and_then(|place| self.remove(&place, node, at));
             }
-            ShadowOp::Rename { node, first_touch, displaced, exchange, .. } => {
+            ShadowOp::Rename {
+                node,
+                first_touch,
+                displaced,
+                exchange,
+                ..
+            } => {
                 self.touch(node, from.clone(), first_touch);
                 return match (from, place) {
                     (Some(from), Some(to)) => self.rename(&from, to, node, displaced, exchange, at),
                     _ => None,
                 };
             }
-            ShadowOp::SetAttr { node, first_touch, mode, uid, gid, atime, mtime, .. } => {
+            ShadowOp::SetAttr {
+                node,
+                first_touch,
+                mode,
+                uid,
+                gid,
+                atime,
+                mtime,
+                ..
+            } => {
                 self.touch(node, place, first_touch);
                 self.set_attributes(node, [mode, uid, gid], atime, mtime, at);
             }
-            ShadowOp::SetXattr { node, first_touch, name, value, .. } => {
+            ShadowOp::SetXattr {
+                node,
+                first_touch,
+                name,
+                value,
+                ..
+            } => {
                 self.touch(node, place, first_touch);
                 if let Some(node) = self.nodes.get_mut(&node) {
                     node.xattrs.insert(name, value);
@@ -96,7 +141,9 @@ impl Shadow {
         if path.is_root() {
             return Ok(None);
         }
-        self.place(path).map(Some).ok_or(Misfit("the directory is not there"))
+        self.place(path)
+            .map(Some)
+            .ok_or(Misfit("the directory is not there"))
     }
 
     fn fit(
@@ -106,8 +153,16 @@ impl Shadow {
         from: Option<&Place>,
     ) -> Result<(), Misfit> {
         match operation {
-            ShadowOp::CopyUp { node, lower, baseline, .. } => {
-                let touch = self.node(*node).is_none().then(|| (lower.clone(), baseline.clone()));
+            ShadowOp::CopyUp {
+                node,
+                lower,
+                baseline,
+                ..
+            } => {
+                let touch = self
+                    .node(*node)
+                    .is_none()
+                    .then(|| (lower.clone(), baseline.clone()));
                 self.fit_node(*node, &touch)
             }
             ShadowOp::Create { node, .. } => {
@@ -116,21 +171,35 @@ impl Shadow {
                 }
                 self.fit_free(place)
             }
-            ShadowOp::Link { node, first_touch, .. } => {
+            ShadowOp::Link {
+                node, first_touch, ..
+            } => {
                 self.fit_node(*node, first_touch)?;
                 self.fit_free(place)
             }
-            ShadowOp::Remove { node, first_touch, .. } => {
+            ShadowOp::Remove {
+                node, first_touch, ..
+            } => {
                 self.fit_node(*node, first_touch)?;
                 self.fit_name(place, *node, first_touch)
             }
-            ShadowOp::Rename { node, first_touch, displaced, exchange, .. } => {
+            ShadowOp::Rename {
+                node,
+                first_touch,
+                displaced,
+                exchange,
+                ..
+            } => {
                 self.fit_node(*node, first_touch)?;
                 self.fit_name(from, *node, first_touch)?;
                 self.fit_displaced(place, displaced.as_ref(), *exchange)
             }
-            ShadowOp::SetAttr { node, first_touch, .. }
-            | ShadowOp::SetXattr { node, first_touch, .. } => self.fit_node(*node, first_touch),
+            ShadowOp::SetAttr {
+                node, first_touch, ..
+            }
+            | ShadowOp::SetXattr {
+                node, first_touch, ..
+            } => self.fit_node(*node, first_touch),
             _ => Err(Misfit("the operation is not known")),
         }
     }
@@ -186,7 +255,9 @@ impl Shadow {
 
     /// Makes a node of the host's tree known, and its name with it.
     fn touch(&mut self, id: NodeId, place: Option<Place>, first_touch: FirstTouch) {
-        let Some((lower, baseline)) = first_touch else { return };
+        let Some((lower, baseline)) = first_touch else {
+            return;
+        };
         self.drop_orphan(id);
         if lower.links > 1 {
             self.aliases.insert((lower.dev, lower.ino), id);
@@ -238,7 +309,11 @@ impl Shadow {
         self.detach(place, id);
         let node = self.nodes.get_mut(&id)?;
         node.changed = at;
-        node.links = if node.is_folder() { 0 } else { node.links.saturating_sub(1) };
+        node.links = if node.is_folder() {
+            0
+        } else {
+            node.links.saturating_sub(1)
+        };
         let orphan = node.is_orphan().then_some(id);
         let folder = node.folder_key(id);
         self.changed_in(&place.folder, -i64::from(folder.is_some()), at);
@@ -301,7 +376,9 @@ impl Shadow {
         mtime: Option<i64>,
         at: i64,
     ) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return;
+        };
         node.mode = mode.or(node.mode);
         node.uid = uid.or(node.uid);
         node.gid = gid.or(node.gid);
@@ -322,7 +399,10 @@ impl Shadow {
     /// Makes a name lead to a node. A node that comes home is not missing there any more.
     fn attach(&mut self, place: Place, id: NodeId) {
         if let Some(lower) = place.lower()
-            && self.node(id).and_then(|node| node.origin.as_ref()).is_some_and(|origin| origin.lower.path == lower)
+            && self
+                .node(id)
+                .and_then(|node| node.origin.as_ref())
+                .is_some_and(|origin| origin.lower.path == lower)
         {
             self.removed.remove(&lower);
         }
@@ -345,7 +425,9 @@ impl Shadow {
             && let Some(origin) = &node.origin
             && (!explicit || origin.lower.path == *lower)
         {
-            self.removed.entry(lower.clone()).or_insert_with(|| origin.baseline.clone());
+            self.removed
+                .entry(lower.clone())
+                .or_insert_with(|| origin.baseline.clone());
         }
         let hidden = lower.is_some_and(|lower| self.removed.contains_key(&lower));
         let folder = self.folders.entry(place.folder.clone()).or_default();
@@ -389,7 +471,10 @@ impl Node {
     fn touched(lower: LowerFile, baseline: Baseline) -> Self {
         Self {
             links: lower.links,
-            origin: Some(Origin { lower, baseline: baseline.clone() }),
+            origin: Some(Origin {
+                lower,
+                baseline: baseline.clone(),
+            }),
             ..Self::blank(baseline.kind)
         }
     }

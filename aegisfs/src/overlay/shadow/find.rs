@@ -40,7 +40,9 @@ impl Shadow {
     /// The path at which an untouched name of the host is shown; `None` when the session has put
     /// something else there, or hid it.
     pub(crate) fn shown(&self, lower: &RelPath) -> Option<RelPath> {
-        let Some((folder, name)) = lower.split_last() else { return Some(RelPath::root()) };
+        let Some((folder, name)) = lower.split_last() else {
+            return Some(RelPath::root());
+        };
         let folder = FolderKey::Lower(folder);
         if self.child(&folder, name).is_some() {
             return None;
@@ -51,7 +53,10 @@ impl Shadow {
     /// The place that a path names, if its directory is one that the shadow can tell.
     pub(crate) fn place(&self, path: &RelPath) -> Option<Place> {
         let (folder, name) = path.split_last()?;
-        Some(Place { folder: self.folder_at(&folder)?, name: name.into() })
+        Some(Place {
+            folder: self.folder_at(&folder)?,
+            name: name.into(),
+        })
     }
 
     /// The directory at a path. A name that the shadow does not mention is taken to be a
@@ -81,11 +86,14 @@ impl Shadow {
             .range((Bound::Excluded(key), Bound::Unbounded))
             .take_while(|(key, _)| match key {
                 // `lower-x` sorts between `lower` and `lower/x`.
-                FolderKey::Lower(path) => path.as_bytes() <= below.as_slice() || path.starts_with(lower),
+                FolderKey::Lower(path) => {
+                    path.as_bytes() <= below.as_slice() || path.starts_with(lower)
+                }
                 FolderKey::Made(_) => false,
             })
             .any(|(key, folder)| {
-                matches!(key, FolderKey::Lower(path) if path.starts_with(lower)) && folder.holds_own()
+                matches!(key, FolderKey::Lower(path) if path.starts_with(lower))
+                    && folder.holds_own()
             })
     }
 
@@ -96,7 +104,9 @@ impl Shadow {
         self.folders
             .range((Bound::Excluded(key), Bound::Unbounded))
             .map_while(|(key, _)| match key {
-                FolderKey::Lower(path) if path.as_bytes().starts_with(lower.as_bytes()) => Some(path),
+                FolderKey::Lower(path) if path.as_bytes().starts_with(lower.as_bytes()) => {
+                    Some(path)
+                }
                 _ => None,
             })
             .filter(|path| path.starts_with(lower))
@@ -120,13 +130,18 @@ impl Shadow {
         let folder = FolderKey::Lower(folder);
         match self.child(&folder, name) {
             Some(_) => None,
-            None => Some(Home::At(Place { folder, name: name.into() })),
+            None => Some(Home::At(Place {
+                folder,
+                name: name.into(),
+            })),
         }
     }
 }
 
 impl Folder {
     fn holds_own(&self) -> bool {
-        self.children.values().any(|child| matches!(child, Child::Node(_)))
+        self.children
+            .values()
+            .any(|child| matches!(child, Child::Node(_)))
     }
 }

@@ -15,7 +15,6 @@ use aegis_policies::journal::{Baseline, Entry, Event, LowerFile, NodeId, NodeKin
 
 use super::error::OverlayError;
 
-
 /// Numbers from here on are given to nodes that have no number of the host's.
 pub(crate) const FIRST_MADE: u64 = 1 << 63;
 
@@ -130,10 +129,15 @@ impl Shadow {
         let mut shadow = Self::new();
         for item in entries {
             let (seq, entry) = item?;
-            let Event::Shadow(operation) = entry.event else { continue };
+            let Event::Shadow(operation) = entry.event else {
+                continue;
+            };
             let prepared = shadow
                 .prepare(operation)
-                .map_err(|misfit| OverlayError::Replay { seq, reason: misfit.0 })?;
+                .map_err(|misfit| OverlayError::Replay {
+                    seq,
+                    reason: misfit.0,
+                })?;
             let at = i64::try_from(entry.at).unwrap_or(i64::MAX);
             if let Some(orphan) = shadow.commit(prepared, at) {
                 shadow.drop_orphan(orphan);
@@ -177,9 +181,14 @@ impl Shadow {
     /// The nodes of the host's inodes with several names whose content or mode changed.
     pub(crate) fn changed_aliases(&self) -> impl Iterator<Item = ((u64, u64), NodeId)> {
         let changed = |id: &NodeId| {
-            self.nodes.get(id).is_some_and(|node| node.upper || node.mode.is_some())
+            self.nodes
+                .get(id)
+                .is_some_and(|node| node.upper || node.mode.is_some())
         };
-        self.aliases.iter().filter(move |(_, id)| changed(id)).map(|(inode, id)| (*inode, *id))
+        self.aliases
+            .iter()
+            .filter(move |(_, id)| changed(id))
+            .map(|(inode, id)| (*inode, *id))
     }
 
     /// The host's directories that have nodes of their own.
