@@ -125,6 +125,7 @@ impl CommandError {
 
 const fn next_for_project(error: &ProjectError) -> &'static str {
     match error {
+        ProjectError::Nested(_) => "start it from a shell outside",
         ProjectError::NoCurrentDirectory(_) => "change to a directory that exists",
         ProjectError::Unreachable { .. } => "check that the path exists and that you may read it",
         ProjectError::Replaced { .. } => "put the old directory back, or discard the session",

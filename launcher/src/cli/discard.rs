@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::{Outcome, talk};
-use crate::session::{self, AegisHome, Session, SessionError, SessionId};
+use crate::session::{self, AegisHome, SessionError, SessionId};
 
 /// Throws a session away with everything that was changed in it and did not land.
 #[derive(Debug, clap::Args)]
@@ -24,11 +24,18 @@ pub struct Args {
 /// # Errors
 /// When the session is running, or can not be removed.
 pub fn run(args: &Args) -> Outcome {
-    let home = AegisHome::open()?.ok_or(SessionError::Unknown {
-        given: args.session.clone().unwrap_or_default(),
+    let id = wanted(args.session.as_deref())?;
+    let home = AegisHome::open()?.ok_or_else(|| SessionError::Unknown {
+        given: id.to_string(),
     })?;
-    let (id, session) = wanted(&home, args.session.as_deref())?;
-    let held = session.as_ref().map(Session::claim).transpose()?;
+    let held = session::claim(&home, &id)?;
+    if held.is_none() {
+        return Err(SessionError::Busy {
+            id: id.to_string(),
+            server: None,
+        }
+        .into());
+    }
     let question = format!("throw session `{id}` away with all that did not land");
     if !args.yes && !talk::confirm(&question)? {
         talk::say("nothing was removed");
@@ -39,20 +46,17 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The session that is meant; a damaged one is named by its id and has nothing to open.
-fn wanted(
-    home: &AegisHome,
-    given: Option<&str>,
-) -> Result<(SessionId, Option<Session>), SessionError> {
-    let listing = session::list()?;
-    let Some(prefix) = given else {
-        let session = session::find(None)?;
-        return Ok((session.id().clone(), Some(session)));
+/// The session that is meant. A damaged one can not be opened, only named.
+fn wanted(given: Option<&str>) -> Result<SessionId, SessionError> {
+    let unknown = |prefix: &str| SessionError::Unknown {
+        given: prefix.to_owned(),
     };
-    let id = session::find_id(home, prefix)?;
-    let session = listing
-        .sessions
-        .into_iter()
-        .find(|session| *session.id() == id);
-    Ok((id, session))
+    match given {
+        // Looking at the list takes away what a killed server left mounted in the session.
+        Some(prefix) => session::list().and_then(|_| {
+            let home = AegisHome::open()?.ok_or_else(|| unknown(prefix))?;
+            session::find_id(&home, prefix)
+        }),
+        None => session::find(None).map(|session| session.id().clone()),
+    }
 }

@@ -1,12 +1,16 @@
 //! The lock that says who works on a session: the server, a landing or a removal.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
+
+use super::error::SessionError;
+use super::home::AegisHome;
+use super::id::SessionId;
 
 const NAME: &str = "lock";
 /// A look at the lock holds it for an instant; so long is waited for such looks to pass.
@@ -33,6 +37,21 @@ impl Lock {
         }
         Ok(None)
     }
+}
+
+/// Takes the lock of the session `id`, whatever its record says; `None` when another process has it.
+///
+/// # Errors
+/// When there is no such session, or its lock can not be opened.
+pub fn claim(home: &AegisHome, id: &SessionId) -> Result<Option<Lock>, SessionError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(home.sessions(), id.as_str(), flags, Mode::empty())
+        .map_err(io::Error::from)
+        .and_then(|directory| Lock::acquire(directory.as_fd()))
+        .map_err(SessionError::io(
+            "locking",
+            home.session_path(id).join(NAME),
+        ))
 }
 
 /// Whether a process holds the lock of the session in `directory`. A lock that can not be looked at

@@ -36,7 +36,7 @@ pub use error::SessionError;
 pub use find::{Listing, find, find_id, list};
 pub use home::AegisHome;
 pub use id::SessionId;
-pub use lock::Lock;
+pub use lock::{Lock, claim};
 pub use project::{Project, ProjectError};
 pub use record::{Bytes, Enforcement, MountMode, Record, State};
 pub use remove::{remove, remove_folder};

@@ -3,8 +3,10 @@
 use std::env;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use aegis_policies::path::escape;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, fstat, openat, statx};
 
 use super::Session;
@@ -27,6 +29,9 @@ pub enum ProjectError {
     /// The current directory was removed or can not be reached.
     #[error("the current directory can not be found: {0}")]
     NoCurrentDirectory(io::Error),
+    /// The launcher runs inside a session.
+    #[error("a session can not be started inside session `{0}`")]
+    Nested(String),
     /// The directory can not be opened.
     #[error("the project `{}` can not be opened: {source}", path.display())]
     Unreachable {
@@ -145,6 +150,9 @@ impl Project {
     /// # Errors
     /// [`ProjectError`] when it can not be a project.
     pub fn at(path: &Path) -> Result<Self, ProjectError> {
+        if let Some(session) = outer_session() {
+            return Err(ProjectError::Nested(session));
+        }
         let unreachable = |source| ProjectError::Unreachable {
             path: path.to_owned(),
             source,
@@ -249,6 +257,13 @@ impl Project {
             .find(|mount| mount.id == found.stx_mnt_id)
             .map(|mount| mount.kind)
     }
+}
+
+/// The session that this process runs in; the sandbox alone has the launcher under this path.
+fn outer_session() -> Option<String> {
+    let is_inside = Path::new("/aegis/bin/aegis-os").symlink_metadata().is_ok();
+    let session = env::var_os("AEGIS_SESSION").filter(|_| is_inside)?;
+    Some(escape(session.as_bytes()))
 }
 
 /// The current directory, free of links.

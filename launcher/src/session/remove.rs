@@ -118,7 +118,10 @@ impl Tree {
             let lifted = CString::new(format!(".moved-{:x}", self.moved))?;
             self.moved += 1;
             match renameat_with(folder, name, &self.top, &lifted, RenameFlags::NOREPLACE) {
-                Ok(()) => return Ok(self.waiting.push_back(lifted)),
+                Ok(()) => {
+                    self.waiting.push_back(lifted);
+                    return Ok(());
+                }
                 // Left by a removal that was cut short.
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),

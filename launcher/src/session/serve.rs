@@ -19,6 +19,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::Session;
 use super::project::Project;
+use super::real_tree::RealTree;
 use super::record::MountMode;
 
 /// How long the last requests of an unmounted tree may take. Nothing can reach it any more, so
@@ -82,6 +83,7 @@ pub struct Setting<'a> {
 pub struct Serving {
     gate: Arc<Gate>,
     served: Served,
+    real: Option<RealTree>,
     mountpoint: PathBuf,
     mode: MountMode,
 }
@@ -110,6 +112,7 @@ impl Serving {
         Ok(Self {
             gate,
             served,
+            real: None,
             mountpoint: setting.mountpoint.into(),
             mode: setting.mode,
         })
@@ -128,6 +131,19 @@ impl Serving {
     pub fn view(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(openat(CWD, &self.mountpoint, flags, Mode::empty())?)
+    }
+
+    /// Serves the real tree of `project` beside the view, and gives its root as a handle.
+    ///
+    /// # Errors
+    /// [`ServeError`], also when its root can not be opened.
+    pub fn show_real_tree(
+        &mut self,
+        session: &Session,
+        project: &Project,
+    ) -> Result<OwnedFd, ServeError> {
+        let real = self.real.insert(RealTree::start(session, project, self.mode, &self.gate)?);
+        real.root()
     }
 
     /// Writes an event of the launcher's own to the journal.
@@ -149,9 +165,11 @@ impl Serving {
         let Self {
             gate,
             served,
+            real,
             mountpoint,
             mode,
         } = self;
+        real.map_or(Ok(()), RealTree::stop)?;
         if mode == MountMode::Namespace {
             let detached = umount2(
                 &mountpoint,

@@ -25,7 +25,7 @@ pub(super) fn unmount_leftovers(listing: &Listing) {
         let mut claims = listing
             .sessions
             .iter()
-            .filter(|one| one.record().mountpoint() == mount.at);
+            .filter(|one| one.record().mountpoint() == mount.at || mount.at.starts_with(one.dir().root()));
         let left = claims.clone().next().is_some() && !claims.any(super::Session::is_live);
         if left {
             detach(&mount.at);

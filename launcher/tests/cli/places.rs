@@ -117,3 +117,10 @@ fn the_view_of_another_session_is_no_project() {
     crate::cli::mounts::unmount(&world, &mut server);
     ended.refused(&["view of another session"]);
 }
+
+#[test]
+fn a_session_has_no_sessions_inside() {
+    let world = World::of(Person::Ordinary);
+    let ended = world.run("/aegis/bin/aegis-os run -- true");
+    ended.refused(&["inside session"]);
+}

@@ -28,9 +28,7 @@ fn two_sessions_of_one_project_do_not_see_each_other() {
 fn a_killed_session_is_interrupted_and_goes_on() {
     for world in World::all() {
         let mut live = world.start(&["run", "--", "sh", "-c", WAITS]);
-        world
-            .aegis(&["discard", "--yes"])
-            .refused(&["is in use by process"]);
+        world.aegis(&["discard", "--yes"]).refused(&["is in use"]);
         world
             .aegis(&["resume", "--", "true"])
             .refused(&["is in use by process"]);
