@@ -28,6 +28,8 @@ pub struct Purpose {
     pub agent: String,
     /// The command; empty for a mount without a sandbox.
     pub command: Vec<Bytes>,
+    /// How aegisfs will be mounted.
+    pub mount: MountMode,
 }
 
 /// Makes the folders, the lock and the record of a new session of `project`.
@@ -108,7 +110,7 @@ fn record(id: &SessionId, project: &Project, purpose: Purpose, home: &AegisHome)
         project_ino,
         agent: purpose.agent,
         command: purpose.command,
-        mount: MountMode::Namespace,
+        mount: purpose.mount,
         mountpoint: SessionDir::new(home.session_path(id))
             .mountpoint()
             .as_path()

@@ -4,30 +4,27 @@
 //! served before the sandbox binds it, and it is unmounted when nothing inside lives any more.
 
 use std::ffi::OsString;
-use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use aegis_egress::Door;
 use aegis_policies::journal::Event;
-use nix::sys::signal::{SigSet, Signal};
 use rustix::fs::{Mode, OFlags, openat};
-use rustix::process::geteuid;
 
 use super::Session;
 use super::clock::Moment;
 use super::config::Config;
 use super::create::{Purpose, abandon, create};
+use super::entrance::{Entrance, enter, hold_signals};
 use super::exits::Exits;
 use super::home::AegisHome;
 use super::lock::Lock;
 use super::patience::Patience;
 use super::project::Project;
-use super::record::{Bytes, Enforcement, MountMode, State};
-use super::serve::{Beginning, ServeError, Serving, Setting};
-use crate::doctor;
+use super::record::{Bytes, Enforcement, State};
+use super::serve::{Beginning, Serving, Setting};
 use crate::error::{CommandError, OWN_FAILURE};
-use crate::sandbox::{self, Descriptors, HostFacts, Plan, Request, Running, SandboxError};
+use crate::sandbox::{self, Descriptors, HostFacts, Plan, Request, Running};
 use crate::terminal::Stdio;
 
 /// A command, and what it may reach.
@@ -65,34 +62,6 @@ struct Outset {
     entrance: Entrance,
 }
 
-/// Whether the launcher has a mount namespace of its own.
-enum Entrance {
-    Entered,
-    Refused(SandboxError),
-}
-
-impl Entrance {
-    const fn mode(&self) -> MountMode {
-        match self {
-            Self::Entered => MountMode::Namespace,
-            Self::Refused(_) => MountMode::Fusermount,
-        }
-    }
-
-    /// Says both reasons when neither way of mounting works.
-    fn explain(&self, error: ServeError) -> CommandError {
-        match self {
-            Self::Refused(refusal) if matches!(error, ServeError::Mount { .. }) => {
-                CommandError::NoMount {
-                    refusal: refusal.to_string(),
-                    helper: error.to_string(),
-                }
-            }
-            _ => error.into(),
-        }
-    }
-}
-
 /// A command that runs, and everything that lives as long as it does.
 struct Underway {
     serving: Serving,
@@ -107,27 +76,16 @@ impl Launch {
     /// # Errors
     /// When the command could not be started (the session is removed), or not be waited for.
     pub fn begin(self, agent: String) -> Result<Finished, CommandError> {
-        let exits = Exits::new(&self.config.allow)?;
-        let facts = sandbox::facts::gather(&self.request("", &exits))?;
-        let entrance = enter()?;
-        hold_signals()?;
+        let outset = self.outset()?;
         let patience = Patience::with("starting the session", self.tell);
+        let (command, mount) = (self.recorded_command(), outset.entrance.mode());
         let purpose = Purpose {
             agent,
-            command: self.recorded_command(),
+            command,
+            mount,
         };
-        let (mut session, lock) = create(&self.home, &self.project, purpose)?;
-        let started = self.start(
-            &mut session,
-            &lock,
-            Outset {
-                facts,
-                exits,
-                entrance,
-            },
-            Beginning::First,
-        );
-        match started {
+        let (session, lock) = create(&self.home, &self.project, purpose)?;
+        match self.start(&session, outset, Beginning::First) {
             Ok(underway) => {
                 drop(patience);
                 attend(session, &lock, underway, self.tell)
@@ -144,23 +102,19 @@ impl Launch {
     /// # Errors
     /// When the session is busy, or the command could not be started or waited for.
     pub fn again(self, mut session: Session) -> Result<Finished, CommandError> {
-        let exits = Exits::new(&self.config.allow)?;
-        let facts = sandbox::facts::gather(&self.request("", &exits))?;
-        let entrance = enter()?;
-        hold_signals()?;
+        let outset = self.outset()?;
         let patience = Patience::with("going through what the session did before", self.tell);
         let lock = session.claim()?;
         let before = session.record().clone();
-        match self.start(
-            &mut session,
-            &lock,
-            Outset {
-                facts,
-                exits,
-                entrance,
-            },
-            Beginning::Again,
-        ) {
+        session.update(&lock, |record| {
+            record.command = self.recorded_command();
+            record.mount = outset.entrance.mode();
+            record.server = std::process::id();
+            record.state = State::Running;
+            record.ended = None;
+            record.status = None;
+        })?;
+        match self.start(&session, outset, Beginning::Again) {
             Ok(underway) => {
                 drop(patience);
                 attend(session, &lock, underway, self.tell)
@@ -172,47 +126,44 @@ impl Launch {
         }
     }
 
+    /// Finds out what the session depends on, and moves into a namespace while there is one thread.
+    fn outset(&self) -> Result<Outset, CommandError> {
+        let exits = Exits::new(&self.config.allow)?;
+        let facts = sandbox::facts::gather(&self.request("", &exits))?;
+        let entrance = enter()?;
+        hold_signals()?;
+        Ok(Outset {
+            facts,
+            exits,
+            entrance,
+        })
+    }
+
     fn start(
         &self,
-        session: &mut Session,
-        lock: &Lock,
+        session: &Session,
         outset: Outset,
         beginning: Beginning,
     ) -> Result<Underway, CommandError> {
-        session.update(lock, |record| {
-            record.command = self.recorded_command();
-            record.mount = outset.entrance.mode();
-            record.server = std::process::id();
-            record.state = State::Running;
-            record.ended = None;
-            record.status = None;
-        })?;
-        let mountpoint = session.dir().mountpoint();
         let mut serving = Serving::start(&Setting {
             session,
             project: &self.project,
             beginning,
             policy: self.config.policy.as_deref(),
-            mountpoint: &mountpoint,
+            mountpoint: &session.dir().mountpoint(),
             mode: outset.entrance.mode(),
         })
         .map_err(|error| outset.entrance.explain(error))?;
         match self.start_inside(session, outset, &mut serving) {
-            Ok((running, door, stdio)) => {
-                let enforced = Enforcement {
-                    landlock: running.enforced.landlock,
-                    missing: running.enforced.missing.clone(),
-                };
-                session.update(lock, |record| record.enforced = Some(enforced))?;
-                Ok(Underway {
-                    serving,
-                    door,
-                    running,
-                    stdio,
-                })
-            }
+            Ok((running, door, stdio)) => Ok(Underway {
+                serving,
+                door,
+                running,
+                stdio,
+            }),
             Err(error) => {
-                serving.stop()?;
+                // The first failure is the one to tell.
+                let _told_already = serving.stop();
                 Err(error)
             }
         }
@@ -281,42 +232,6 @@ impl Launch {
     }
 }
 
-/// Moves into a mount namespace of our own, or finds that the set-uid helper has to do. Bubblewrap
-/// may be granted the namespaces that are refused to us.
-fn enter() -> Result<Entrance, CommandError> {
-    if is_namespace_hollow() {
-        let reason = "kernel.apparmor_restrict_unprivileged_userns is 1";
-        let source = io::ErrorKind::PermissionDenied.into();
-        return Ok(Entrance::Refused(SandboxError::NamespaceRefused {
-            reason,
-            source,
-        }));
-    }
-    match sandbox::namespace::enter() {
-        Ok(_) => Ok(Entrance::Entered),
-        Err(refusal @ SandboxError::NamespaceRefused { .. }) => Ok(Entrance::Refused(refusal)),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Holds back what would end the launcher until the relay listens, so that no half-made session is
-/// left behind.
-fn hold_signals() -> Result<(), CommandError> {
-    let held: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
-        .into_iter()
-        .collect();
-    held.thread_block()
-        .map_err(|errno| CommandError::io("holding signals back", errno.into()))
-}
-
-/// Whether the system lets a user enter a namespace and then do nothing in it, as AppArmor does on
-/// Ubuntu. There is no way back from such a namespace, so it is tried in another process.
-fn is_namespace_hollow() -> bool {
-    let restricted = std::fs::read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");
-    let may_be = restricted.is_ok_and(|value| value.starts_with(b"1"));
-    may_be && !geteuid().is_root() && doctor::private_mount().result.is_err()
-}
-
 /// Stays with the command until it and everything it started has ended, then closes the session.
 fn attend(
     mut session: Session,
@@ -330,12 +245,17 @@ fn attend(
         running,
         stdio,
     } = underway;
+    let enforced = Enforcement {
+        landlock: running.enforced.landlock,
+        missing: running.enforced.missing.clone(),
+    };
+    let recorded = session.update(lock, |record| record.enforced = Some(enforced));
+    let mut lapses: Vec<CommandError> = recorded.err().into_iter().map(Into::into).collect();
     let ended = stdio.relay(running);
     let _patience = Patience::with("closing the session", tell);
     // Closed before the end is noted, so that every connection is on record by then.
     let _passed = door.close();
     let status = ended.as_ref().map_or(OWN_FAILURE, |exit| exit.code);
-    let mut lapses = Vec::new();
     let noted = serving.note(Event::Ended {
         status: i32::from(status),
     });

@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod config;
 mod create;
+mod entrance;
 mod error;
 pub mod exits;
 mod find;

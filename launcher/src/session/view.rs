@@ -47,23 +47,23 @@ impl View {
         ending()
             .thread_block()
             .map_err(|errno| io_error("blocking signals", errno))?;
-        let purpose = Purpose {
-            agent: "mount".to_owned(),
-            command: Vec::new(),
-        };
-        let (mut session, lock) = create(&home, &project, purpose)?;
-        let mode = if geteuid().is_root() {
+        let mount = if geteuid().is_root() {
             MountMode::Direct
         } else {
             MountMode::Fusermount
         };
+        let purpose = Purpose {
+            agent: "mount".to_owned(),
+            command: Vec::new(),
+            mount,
+        };
+        let (mut session, lock) = create(&home, &project, purpose)?;
         let served = session
             .update(&lock, |record| {
-                record.mount = mode;
                 record.mountpoint = Bytes::from(mountpoint.as_path());
             })
             .map_err(CommandError::from)
-            .and_then(|()| serve(&session, &project, &mountpoint, config, mode));
+            .and_then(|()| serve(&session, &project, &mountpoint, config, mount));
         match served {
             Ok(serving) => Ok(Self {
                 session,
