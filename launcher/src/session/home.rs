@@ -139,13 +139,20 @@ impl AegisHome {
 /// The home directory of the user: `HOME`, or what the user database says.
 #[must_use]
 pub fn user_home() -> Option<PathBuf> {
+    user_homes().into_iter().next()
+}
+
+/// The home directory that `HOME` names, and the one of the user database.
+#[must_use]
+pub fn user_homes() -> Vec<PathBuf> {
     let named = env::var_os("HOME")
         .filter(|home| !home.is_empty())
         .map(PathBuf::from);
-    named.or_else(|| {
-        let user = nix::unistd::User::from_uid(nix::unistd::Uid::effective()).ok()??;
-        Some(user.dir)
-    })
+    let user = nix::unistd::User::from_uid(nix::unistd::Uid::effective());
+    named
+        .into_iter()
+        .chain(user.ok().flatten().map(|user| user.dir))
+        .collect()
 }
 
 /// The path of what a descriptor is open on, as the kernel knows it.

@@ -1,7 +1,9 @@
 //! Which directory is the project, and whether it may be one.
 
+mod error;
+mod kinds;
+
 use std::env;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -9,8 +11,10 @@ use std::path::{Path, PathBuf};
 use aegis_policies::path::escape;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, fstat, openat, statx};
 
+pub use error::ProjectError;
+
 use super::Session;
-use super::home::{real_path, user_home};
+use super::home::{real_path, user_homes};
 use super::mounts;
 
 /// The real project: a directory, open, with its path free of links.
@@ -21,113 +25,6 @@ pub struct Project {
     device: u64,
     inode: u64,
 }
-
-/// Why a directory can not be a project.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProjectError {
-    /// The current directory was removed or can not be reached.
-    #[error("the current directory can not be found: {0}")]
-    NoCurrentDirectory(io::Error),
-    /// The launcher runs inside a session.
-    #[error("a session can not be started inside session `{0}`")]
-    Nested(String),
-    /// The directory can not be opened.
-    #[error("the project `{}` can not be opened: {source}", path.display())]
-    Unreachable {
-        /// The directory.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Another directory has taken the place of a session's project.
-    #[error("`{}` is not the directory that the session was made for", path.display())]
-    Replaced {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The directory holds what must stay hidden from an agent.
-    #[error("`{}` can not be a project: {why}", path.display())]
-    TooWide {
-        /// The directory.
-        path: PathBuf,
-        /// What it holds.
-        why: &'static str,
-    },
-    /// The directory lies in the session folder.
-    #[error("`{}` can not be a project: it lies in the session folder `{}`", path.display(), home.display())]
-    InSessions {
-        /// The directory.
-        path: PathBuf,
-        /// The session folder.
-        home: PathBuf,
-    },
-    /// The session folder lies in the project.
-    #[error("the session folder `{}` lies in the project `{}`, where the agent would see it", home.display(), path.display())]
-    HoldsSessions {
-        /// The directory.
-        path: PathBuf,
-        /// The session folder.
-        home: PathBuf,
-    },
-    /// The file system can not carry a project.
-    #[error("`{}` can not be a project: it is on `{kind}`, {why}", path.display())]
-    FileSystem {
-        /// The directory.
-        path: PathBuf,
-        /// The type of the file system.
-        kind: String,
-        /// Why that type is refused.
-        why: &'static str,
-    },
-}
-
-const NETWORK: &str =
-    "a network file system, on which changes by other machines can not be noticed";
-const PSEUDO: &str = "which shows the state of the kernel and holds no files";
-const OURS: &str = "which is the view of another session";
-
-/// File systems that can not carry a project, by the start of their type.
-const REFUSED: &[(&str, &str)] = &[
-    ("fuse.aegisfs", OURS),
-    ("nfs", NETWORK),
-    ("cifs", NETWORK),
-    ("smb", NETWORK),
-    ("9p", NETWORK),
-    ("afs", NETWORK),
-    ("ceph", NETWORK),
-    ("coda", NETWORK),
-    ("lustre", NETWORK),
-    ("ncpfs", NETWORK),
-    ("orangefs", NETWORK),
-    ("davfs", NETWORK),
-    ("fuse.sshfs", NETWORK),
-    ("fuse.rclone", NETWORK),
-    ("fuse.s3fs", NETWORK),
-    ("fuse.gcsfuse", NETWORK),
-    ("fuse.glusterfs", NETWORK),
-    ("fuse.ceph", NETWORK),
-    ("fuse.curlftpfs", NETWORK),
-    ("fuse.davfs", NETWORK),
-    ("proc", PSEUDO),
-    ("sysfs", PSEUDO),
-    ("cgroup", PSEUDO),
-    ("devpts", PSEUDO),
-    ("devtmpfs", PSEUDO),
-    ("debugfs", PSEUDO),
-    ("tracefs", PSEUDO),
-    ("securityfs", PSEUDO),
-    ("configfs", PSEUDO),
-    ("fusectl", PSEUDO),
-    ("bpf", PSEUDO),
-    ("pstore", PSEUDO),
-    ("efivarfs", PSEUDO),
-    ("mqueue", PSEUDO),
-    ("hugetlbfs", PSEUDO),
-    ("binfmt_misc", PSEUDO),
-    ("autofs", PSEUDO),
-    ("nsfs", PSEUDO),
-];
 
 impl Project {
     /// The project that the current directory is in: the nearest directory upwards that has `.git`
@@ -232,10 +129,10 @@ impl Project {
         let Some(kind) = self.file_system() else {
             return Ok(());
         };
-        let refused = REFUSED.iter().find(|(start, _)| kind.starts_with(start));
-        refused.map_or(Ok(()), |(_, why)| {
+        let path = self.path.clone();
+        kinds::refusal(&kind).map_or(Ok(()), |why| {
             Err(ProjectError::FileSystem {
-                path: self.path.clone(),
+                path,
                 kind: kind.clone(),
                 why,
             })
@@ -279,7 +176,12 @@ fn too_wide(path: &Path) -> Option<&'static str> {
     if path.parent().is_none() {
         return Some("it is the whole file system");
     }
-    let home = user_home()?;
+    user_homes()
+        .into_iter()
+        .find_map(|home| too_wide_for(path, home))
+}
+
+fn too_wide_for(path: &Path, home: PathBuf) -> Option<&'static str> {
     let real = openat(CWD, &home, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .ok()
         .and_then(|directory| real_path(directory.as_fd()).ok())

@@ -170,7 +170,7 @@ mod tests {
         fs::write(deep.join("file"), "gone").unwrap();
         fs::create_dir(doomed.join(".moved-0")).unwrap();
         std::os::unix::fs::symlink(&kept, doomed.join("link")).unwrap();
-        let locked = fs::Permissions::from_mode(0);
+        let locked = fs::Permissions::from_mode(0o000);
         fs::File::open(doomed.join("d/d"))
             .unwrap()
             .set_permissions(locked)

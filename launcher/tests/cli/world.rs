@@ -39,6 +39,9 @@ pub struct Ended {
     pub stderr: String,
 }
 
+/// What can be seen of one name: inode, mode, times in nanoseconds, content.
+type Seen = (PathBuf, u64, u32, i64, i64, Option<Vec<u8>>);
+
 impl World {
     /// A world whose programs `person` starts. Root can start them as another user.
     pub fn of(person: Person) -> Self {
@@ -167,7 +170,7 @@ impl World {
     }
 
     /// Everything that can be seen of the real project without opening it for writing.
-    pub fn fingerprint(&self) -> Vec<(PathBuf, u64, u32, i64, i64, Option<Vec<u8>>)> {
+    pub fn fingerprint(&self) -> Vec<Seen> {
         let mut all = Vec::new();
         let mut waiting = vec![self.project()];
         while let Some(path) = waiting.pop() {
