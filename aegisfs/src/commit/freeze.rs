@@ -294,6 +294,7 @@ pub(crate) fn entry(item: &Item, old: State, new: State, tier: Option<Tier>) -> 
         moved_from: item.moved_from.clone(),
         moved_to: None,
         node: item.node,
+        labels: item.labels,
         sensitive: item.is_sensitive(),
         permitted: item.permit.is_some(),
     }

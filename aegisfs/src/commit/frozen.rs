@@ -1,6 +1,6 @@
 //! Frozen: what exactly would land, copied to where nobody else writes, with one hash over all.
 
-use aegis_policies::RelPath;
+use aegis_policies::{Labels, RelPath};
 use sha2::{Digest as _, Sha256};
 
 use super::git::Advance;
@@ -46,6 +46,8 @@ pub struct Entry {
     pub(crate) moved_to: Option<usize>,
     /// The shadow's node.
     pub(crate) node: u64,
+    /// What kind of name it is.
+    pub labels: Labels,
     /// Whether a person's own tools will execute or trust it.
     pub sensitive: bool,
     /// Whether policy permits it without a person.
@@ -90,10 +92,12 @@ impl Frozen {
         self.manifest
     }
 
-    /// Where the frozen content with this hash is; only while `self` lives.
-    #[must_use]
-    pub fn content(&self, sha256: Digest) -> std::path::PathBuf {
-        self.stage.path(sha256)
+    /// Opens the frozen content with this hash.
+    ///
+    /// # Errors
+    /// When nothing of that hash was frozen, because the host has the content already.
+    pub fn file(&self, sha256: Digest) -> std::io::Result<std::fs::File> {
+        super::site::open_private(&self.stage.path(sha256)).map(Into::into)
     }
 
     /// Whether a person has to say yes.

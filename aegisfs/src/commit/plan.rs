@@ -17,6 +17,7 @@ use super::rules;
 use super::site::Site;
 use super::state::{Digest, State};
 use crate::overlay::changes::{Change, Content};
+use crate::overlay::noted_base;
 
 /// What the agent changed, item by item, sorted by path, with what may not land marked.
 #[derive(Debug)]
@@ -65,6 +66,14 @@ impl Plan {
                 Err(refusal) if refusal.askable => {}
                 Err(refusal) => item.refuse(Reason::Policy(refusal.reason)),
             }
+        }
+        super::shapes::refuse_orphans(&mut self.items);
+    }
+
+    /// Leaves out what a person does not want to land.
+    pub fn decline(&mut self, declined: &dyn Fn(&Item) -> bool) {
+        for item in self.items.iter_mut().filter(|item| declined(item)) {
+            item.refuse(Reason::Declined);
         }
         super::shapes::refuse_orphans(&mut self.items);
     }
@@ -203,7 +212,8 @@ fn started_from(site: &Site<'_>, past: &Past, change: &Change) -> State {
         return State::Absent;
     };
     let state = |sha256| State::new(&baseline.kind, baseline.mode, sha256);
-    if let Some(sha256) = baseline.sha256 {
+    let noted = || noted_base(site.session(), baseline);
+    if let Some(sha256) = baseline.sha256.or_else(noted) {
         return state(Digest::new(sha256));
     }
     if !rules::is_file(&baseline.kind) {

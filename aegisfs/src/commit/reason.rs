@@ -50,6 +50,9 @@ pub enum Reason {
     /// Policy says no.
     #[error("policy: {0}")]
     Policy(String),
+    /// A person left it out.
+    #[error("you left it out")]
+    Declined,
     /// Git would execute it, or it redirects git.
     #[error("git executes this file or is redirected by it")]
     GitLocked,

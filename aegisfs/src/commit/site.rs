@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use aegis_policies::RelPath;
 use rustix::fs::{CWD, Mode, OFlags, open};
 
 use super::beneath::{Tree, open_file_at};
@@ -28,6 +29,30 @@ impl<'a> Site<'a> {
     #[must_use]
     pub const fn session(&self) -> &'a SessionDir {
         self.session
+    }
+
+    /// Opens what the host has at `path` now, when that is a regular file.
+    ///
+    /// # Errors
+    /// When it is not, or can not be read.
+    pub fn host_file(&self, path: &RelPath) -> io::Result<std::fs::File> {
+        self.tree().file(path).map(Into::into)
+    }
+
+    /// Opens the bytes of a changed file as the agent left them.
+    ///
+    /// # Errors
+    /// When they can not be read.
+    pub fn agent_file(&self, content: &Content) -> io::Result<std::fs::File> {
+        self.open_content(content).map(Into::into)
+    }
+
+    /// Opens the content that both sides started from, as far as it was kept.
+    ///
+    /// # Errors
+    /// When it was not kept, or can not be read.
+    pub fn base_file(&self, sha256: super::Digest) -> io::Result<std::fs::File> {
+        self.open_base(sha256).map(Into::into)
     }
 
     pub(crate) const fn tree(&self) -> Tree<'a> {

@@ -6,9 +6,9 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aegis_policies::journal::NodeId;
+use aegis_policies::journal::{Baseline, NodeId};
 use rustix::fs::{
-    AtFlags, Dir, Mode, OFlags, fstat, mkdirat, open, openat, renameat, statat, unlinkat,
+    AtFlags, Dir, Mode, OFlags, fstat, mkdirat, open, openat, renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -110,6 +110,15 @@ impl ContentStore {
         kept
     }
 
+    /// Notes which content a file of the host's had whose baseline does not say so.
+    pub(crate) fn note_base(&self, baseline: &Baseline, hash: &[u8; 32]) -> Result<(), Errno> {
+        let content: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        match symlinkat(content, &self.base, base_note(baseline)) {
+            Err(Errno::EXIST) => Ok(()),
+            other => other,
+        }
+    }
+
     fn create_named(&self, name: &str) -> Result<File, Errno> {
         match create_in(&self.content, name) {
             Err(Errno::EXIST) => {
@@ -119,6 +128,15 @@ impl ContentStore {
             made => made,
         }
     }
+}
+
+/// The name, in the folder of bases, of the link that holds the hash of a file of the host's: by
+/// what tells its content from any other (a status change time can not be set back).
+pub(crate) fn base_note(baseline: &Baseline) -> String {
+    format!(
+        "at-{:x}-{:x}-{:x}",
+        baseline.dev, baseline.ino, baseline.ctime
+    )
 }
 
 /// The name of a node's content file.

@@ -37,6 +37,9 @@ impl Overlay {
         let node = shadow.fresh_id();
         let file = new.kind == NodeKind::File;
         if file {
+            self.keep_removed(&shadow, &path);
+        }
+        if file {
             self.content.create(node)?;
         }
         let operation = ShadowOp::Create {

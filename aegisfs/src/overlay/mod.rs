@@ -8,6 +8,7 @@
 //! Locks, in the order in which they are taken: a node's backing, the shadow, the node table.
 
 mod attr;
+mod base;
 pub mod changes;
 mod content;
 mod copyup;
@@ -22,6 +23,7 @@ mod meta;
 mod readdir;
 mod remove;
 mod rename;
+mod reserve;
 mod shadow;
 mod xattr;
 
@@ -35,6 +37,7 @@ use aegis_policies::journal::{self, Event, NodeId, ShadowOp};
 use aegis_policies::{Gate, Permit, RelPath, Scope};
 use dashmap::DashMap;
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, open, openat, statat};
+use rustix::io::Errno;
 
 pub use attr::Attr;
 pub use create::New;
@@ -47,12 +50,15 @@ pub use readdir::DirEntry;
 pub use rename::RenameMode;
 pub use xattr::XattrMode;
 
+pub(crate) use base::noted_base;
+
 use crate::layout::SessionDir;
 use content::ContentStore;
 use handles::Handle;
 use inode::InodeTable;
 use lower::LowerRoot;
 use readdir::Listing;
+use reserve::Reserve;
 use shadow::{FIRST_MADE, Shadow};
 
 type Result<T> = std::result::Result<T, OverlayError>;
@@ -62,6 +68,7 @@ type Result<T> = std::result::Result<T, OverlayError>;
 pub struct Overlay {
     lower: LowerRoot,
     content: ContentStore,
+    reserve: Reserve,
     gate: Arc<Gate>,
     shadow: RwLock<Shadow>,
     inodes: InodeTable,
@@ -85,6 +92,7 @@ impl Overlay {
         Ok(Self {
             lower,
             content,
+            reserve: Reserve::open(session)?,
             gate,
             shadow: RwLock::new(shadow),
             inodes: InodeTable::new(),
@@ -140,18 +148,34 @@ impl Overlay {
         let prepared = shadow
             .prepare(operation)
             .map_err(|misfit| OverlayError::Misfit(misfit.0))?;
-        self.gate
-            .record(permit, Event::Shadow(prepared.operation().clone()))?;
+        self.append(permit, prepared.operation())?;
         if let Some(orphan) = shadow.commit(prepared, now()) {
             self.collect(shadow, orphan);
         }
         Ok(())
     }
 
+    /// Appends to the journal. On a full disk a removal may use up the reserve: without it nothing
+    /// could be removed, because the removal could not be recorded.
+    fn append(&self, permit: &Permit, operation: &ShadowOp) -> Result<()> {
+        let append = || -> Result<()> {
+            self.gate.record(permit, Event::Shadow(operation.clone()))?;
+            Ok(())
+        };
+        match append() {
+            Err(error) if error.errno() == Errno::NOSPC => match operation {
+                ShadowOp::Remove { .. } if self.reserve.release() => append(),
+                _ => Err(error),
+            },
+            done => done,
+        }
+    }
+
     /// Drops a node that has no name once the kernel holds it no longer, and its content.
     fn collect(&self, shadow: &mut Shadow, id: NodeId) {
         if self.inodes.find(id).is_none() && shadow.drop_orphan(id) {
             self.content.remove(id);
+            self.reserve.refill();
         }
     }
 

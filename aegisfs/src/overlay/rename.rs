@@ -55,7 +55,10 @@ impl Overlay {
         let (node, first_touch) = self.first_touch(&old.found)?;
         let displaced = match new.kind {
             Some(_) => {
-                let (node, first_touch) = self.first_touch(&new.found)?;
+                let (node, mut first_touch) = self.first_touch(&new.found)?;
+                if let Some((lower, baseline)) = &mut first_touch {
+                    self.keep_replaced(&lower.path, baseline);
+                }
                 Some(Displaced { node, first_touch })
             }
             None => None,

@@ -1,8 +1,10 @@
 //! `aegis-os diff`: what the agent changed.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use super::Outcome;
+use crate::review::{self, Looking, Style};
 
 /// Shows what a session changed.
 #[derive(Debug, clap::Args)]
@@ -11,7 +13,7 @@ pub struct Args {
     #[arg(long, short)]
     session: Option<String>,
     /// Counts of lines instead of the lines.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     stat: bool,
     /// One JSON object per changed name.
     #[arg(long)]
@@ -24,6 +26,22 @@ pub struct Args {
 ///
 /// # Errors
 /// When the session can not be read.
-pub fn run(_args: &Args) -> Outcome {
-    Ok(std::process::ExitCode::SUCCESS)
+pub fn run(args: &Args) -> Outcome {
+    let looking = Looking::at(args.session.as_deref())?;
+    let plan = looking.plan(&args.paths)?;
+    let sheet = review::of_plan(&looking.site(), &plan);
+    let style = Style::of_stdout();
+    if args.json {
+        super::talk::print(&review::as_json(&sheet))?;
+    } else if sheet.is_empty() {
+        super::talk::say(&format!(
+            "session `{}` changed nothing",
+            looking.session().id()
+        ));
+    } else if args.stat {
+        super::talk::print(&review::as_stat(&sheet, style))?;
+    } else {
+        review::show(&review::as_text(&sheet, style))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }

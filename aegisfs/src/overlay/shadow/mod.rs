@@ -201,6 +201,11 @@ impl Shadow {
         self.removed.iter()
     }
 
+    /// What the host has under a name that the agent removed.
+    pub(crate) fn removed_at(&self, path: &RelPath) -> Option<&Baseline> {
+        self.removed.get(path)
+    }
+
     /// Gives a node without a name content of its own; there is no name to record it under.
     pub(crate) fn orphan_copied_up(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.get_mut(&id) {

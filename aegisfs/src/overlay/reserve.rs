@@ -1,0 +1,62 @@
+//! Disk space that is kept so that a full disk can be emptied again: a removal has to be written to
+//! the journal first.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, fallocate, open, openat, unlinkat};
+use rustix::io::Errno;
+
+use crate::layout::SessionDir;
+
+const NAME: &str = "reserve";
+/// Bytes kept; some ten thousand records of removals.
+const SIZE: u64 = 1 << 20;
+
+/// The reserve of a session.
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    session: OwnedFd,
+    held: Mutex<bool>,
+}
+
+impl Reserve {
+    /// # Errors
+    /// When the session's directory can not be opened. A disk that is full already has no reserve.
+    pub(crate) fn open(session: &SessionDir) -> Result<Self, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let session = open(session.root(), flags, Mode::empty())?;
+        let reserve = Self { session, held: Mutex::new(false) };
+        reserve.refill();
+        Ok(reserve)
+    }
+
+    /// Gives the space up; tells whether there was any.
+    pub(crate) fn release(&self) -> bool {
+        let mut held = self.held();
+        let released = *held && unlinkat(&self.session, NAME, AtFlags::empty()).is_ok();
+        *held = false;
+        released
+    }
+
+    /// Takes the space again when there is enough.
+    pub(crate) fn refill(&self) {
+        let mut held = self.held();
+        if *held {
+            return;
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        *held = openat(&self.session, NAME, flags, mode)
+            .and_then(|file| fallocate(file, FallocateFlags::empty(), 0, SIZE))
+            .is_ok();
+        if !*held {
+            // Half a reserve is in the way of what would fit instead.
+            let _ = unlinkat(&self.session, NAME, AtFlags::empty());
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, bool> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

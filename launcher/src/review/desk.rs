@@ -1,0 +1,191 @@
+//! Everything that looking at a session's changes, or landing them, needs at hand.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use aegis_policies::journal::Journal;
+use aegis_policies::{Actor, Gate, Labeler, Policy, RelPath, Repository};
+use aegisfs::commit::{Plan, Site};
+use rustix::fs::{Mode, OFlags, openat};
+
+use super::words::failed;
+use crate::error::CommandError;
+use crate::session::config::Config;
+use crate::session::serve::ServeError;
+use crate::session::{self, AegisHome, Lock, Project, Session};
+
+/// A session's changes, to be looked at.
+#[derive(Debug)]
+pub struct Looking {
+    session: Session,
+    project: Project,
+}
+
+/// A session's changes, to be landed: nobody else works on the session meanwhile.
+#[derive(Debug)]
+pub struct Desk {
+    looking: Looking,
+    gate: Gate,
+    journal: Arc<Journal>,
+    _held: Lock,
+}
+
+impl Looking {
+    /// The session that `given` names, or the newest one of the project that the person is in.
+    ///
+    /// # Errors
+    /// When there is none, or its project is gone.
+    pub fn at(given: Option<&str>) -> Result<Self, CommandError> {
+        let session = session::find(given)?;
+        let project = Project::of(&session)?;
+        Ok(Self { session, project })
+    }
+
+    /// The session.
+    #[must_use]
+    pub const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Both ends of the road back.
+    #[must_use]
+    pub fn site(&self) -> Site<'_> {
+        Site::new(self.session.dir(), self.project.directory())
+    }
+
+    /// What would land of `paths`, or of everything.
+    ///
+    /// # Errors
+    /// When the session or the project can not be read.
+    pub fn plan(&self, paths: &[PathBuf]) -> Result<Plan, CommandError> {
+        let labeler =
+            Labeler::embedded(self.repository()).map_err(|error| ServeError::Gate(error.into()))?;
+        let select = self.select(paths)?;
+        let changes = session::changes(&self.session)?;
+        Plan::new(&self.site(), changes, &select, &|path| labeler.labels(path)).map_err(failed)
+    }
+
+    fn repository(&self) -> Repository {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(self.project.directory(), ".git", flags, Mode::empty()) {
+            Ok(_) => Repository::Present,
+            Err(_) => Repository::Absent,
+        }
+    }
+
+    /// Names that a person gave, as names in the project: relative to where the person is, if that
+    /// is in the project, else to the project.
+    fn select(&self, paths: &[PathBuf]) -> Result<Vec<RelPath>, CommandError> {
+        let root = self.project.path();
+        let here = std::env::current_dir().unwrap_or_default();
+        let from = if here.starts_with(root) {
+            here
+        } else {
+            root.to_owned()
+        };
+        paths
+            .iter()
+            .map(|path| below(root, &from.join(path)))
+            .collect()
+    }
+}
+
+impl Desk {
+    /// Takes the session for a landing, after finishing or taking back what a crash interrupted.
+    ///
+    /// # Errors
+    /// When the session is running, or can not be read.
+    pub fn at(given: Option<&str>) -> Result<Self, CommandError> {
+        let looking = Looking::at(given)?;
+        let held = looking.session.claim()?;
+        let journal = Arc::new(Journal::resume(&looking.session.dir().journal())?);
+        let gate = open_gate(&looking, &journal)?;
+        let recovered = aegisfs::commit::recover(&looking.site()).map_err(failed)?;
+        if recovered.taken_back > 0 {
+            crate::cli::talk::say("a landing that was interrupted has been taken back");
+        }
+        Ok(Self {
+            looking,
+            gate,
+            journal,
+            _held: held,
+        })
+    }
+
+    /// The session's changes.
+    #[must_use]
+    pub const fn looking(&self) -> &Looking {
+        &self.looking
+    }
+
+    /// The session's journal.
+    #[must_use]
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// What would land of `paths`, or of everything, as the gate judges it.
+    ///
+    /// # Errors
+    /// When the session or the project can not be read.
+    pub fn plan(&self, paths: &[PathBuf]) -> Result<Plan, CommandError> {
+        let mut plan = self.looking.plan(paths)?;
+        let agent = self.looking.session.record().agent.as_str().into();
+        plan.judge(&self.gate, &Actor { agent, pid: 0 });
+        Ok(plan)
+    }
+}
+
+fn open_gate(looking: &Looking, journal: &Arc<Journal>) -> Result<Gate, CommandError> {
+    let config = AegisHome::open()?
+        .map(|home| Config::load(&home))
+        .transpose()?
+        .unwrap_or_default();
+    let policy = match &config.policy {
+        Some(own) => Policy::with_user("policy.cedar", own),
+        None => Policy::builtin(),
+    };
+    let policy = policy.map_err(|error| ServeError::Gate(error.into()))?;
+    let labeler =
+        Labeler::embedded(looking.repository()).map_err(|error| ServeError::Gate(error.into()))?;
+    Ok(Gate::open(policy, labeler, Arc::clone(journal)))
+}
+
+/// The name of `path` below `root`, by its text alone.
+fn below(root: &Path, path: &Path) -> Result<RelPath, CommandError> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            other => plain.push(other),
+        }
+    }
+    let inside = plain.strip_prefix(root).ok();
+    inside
+        .and_then(|inside| RelPath::parse(inside.as_os_str().as_bytes()).ok())
+        .ok_or_else(|| {
+            let shown = aegis_policies::path::escape(path.as_os_str().as_bytes());
+            CommandError::told(
+                &format!("`{shown}` is not in the project"),
+                format!("the project is `{}`", root.display()),
+                "name files below the project's folder",
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_by_their_text() {
+        let root = Path::new("/home/me/project");
+        let name = |path: &str| below(root, Path::new(path)).map(|path| path.to_string());
+        assert_eq!(name("/home/me/project/a/../b/./c").unwrap(), "b/c");
+        assert_eq!(name("/home/me/project").unwrap(), ".");
+        assert!(name("/home/me/project/../other").is_err());
+        assert!(name("/etc/passwd").is_err());
+    }
+}

@@ -1,0 +1,73 @@
+//! A review as data: one JSON object per changed name.
+
+use aegis_policies::RelPath;
+use aegisfs::commit::State;
+use serde_json::{Map, Value, json};
+
+use super::sheet::{Sheet, Shown};
+use super::text::{kind, lines_of};
+
+/// One line for each change, then one for each name that does not land.
+#[must_use]
+pub fn as_json(sheet: &Sheet) -> String {
+    let changes = sheet.changes.iter().map(change);
+    let left = sheet.left.iter().map(|(path, action, reason)| {
+        let mut object = name(path);
+        object.insert("action".into(), action.word().into());
+        object.insert("left".into(), kind(reason).into());
+        object.insert("reason".into(), reason.to_string().into());
+        object
+    });
+    changes
+        .chain(left)
+        .map(|object| format!("{}\n", Value::Object(object)))
+        .collect()
+}
+
+/// The name as it is shown, and its bytes where those differ.
+pub(super) fn name(path: &RelPath) -> Map<String, Value> {
+    let shown = path.to_string();
+    let mut object = Map::new();
+    if shown.as_bytes() != path.as_bytes() {
+        let bytes: String = path
+            .as_bytes()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        object.insert("path_hex".into(), bytes.into());
+    }
+    object.insert("path".into(), shown.into());
+    object
+}
+
+fn change(change: &Shown) -> Map<String, Value> {
+    let mut object = name(&change.path);
+    object.insert("action".into(), change.action.word().into());
+    object.insert("old".into(), state(&change.old.state));
+    object.insert("new".into(), state(&change.new.state));
+    object.insert("sensitive".into(), change.is_sensitive.into());
+    let labels: Vec<_> = change.labels.iter().map(|label| label.name()).collect();
+    object.insert("labels".into(), json!(labels));
+    if let Some(from) = &change.moved_from {
+        object.insert("moved_from".into(), Value::Object(name(from)));
+    }
+    if let Some(counts) = lines_of(change) {
+        object.insert("added".into(), counts.added.into());
+        object.insert("removed".into(), counts.removed.into());
+    }
+    object
+}
+
+fn state(state: &State) -> Value {
+    match state {
+        State::Absent => Value::Null,
+        State::File { sha256, mode } => {
+            json!({"type": "file", "mode": format!("{mode:04o}"), "sha256": sha256.to_string()})
+        }
+        State::Symlink { target } => {
+            json!({"type": "symlink", "target": aegis_policies::path::escape(target)})
+        }
+        State::Directory { mode } => json!({"type": "directory", "mode": format!("{mode:04o}")}),
+        State::Other => json!({"type": "special"}),
+    }
+}
