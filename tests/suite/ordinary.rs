@@ -42,7 +42,8 @@ fn a_rust_crate_builds_and_passes_its_tests() {
     env.write("adder/src/lib.rs", ADDER);
     env.write("adder/build.rs", BUILD_SCRIPT);
     // Incremental state has names made from the clock and is switched off; all of target/ is compared.
-    let work = "export CARGO_INCREMENTAL=0 CARGO_NET_OFFLINE=true CARGO_TERM_COLOR=never
+    // The sandbox names the toolchain's folder, and cargo remembers that variable.
+    let work = "export RUSTUP_HOME=$HOME/.rustup CARGO_INCREMENTAL=0 CARGO_NET_OFFLINE=true CARGO_TERM_COLOR=never
         cargo build -q && cargo test -q --workspace --lib --bins && ./target/debug/crate-of-two > answer.txt
         test \"$(cat answer.txt)\" = 5";
     assert_same_work(&env, &[], work, &[]);
