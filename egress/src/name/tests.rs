@@ -1,3 +1,5 @@
+//! Tests of `name`.
+
 use super::*;
 
 fn shown(text: &str) -> Result<String, NameError> {

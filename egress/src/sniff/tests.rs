@@ -1,3 +1,5 @@
+//! Tests of `sniff`.
+
 use super::*;
 use crate::hello::tests::{body, server_name};
 

@@ -1,3 +1,5 @@
+//! Tests of `upstream`.
+
 use super::*;
 
 fn entry(name: &str) -> tables::Upstream {

@@ -1,3 +1,5 @@
+//! Tests of `client`.
+
 use super::*;
 
 #[test]

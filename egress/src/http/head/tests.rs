@@ -1,3 +1,5 @@
+//! Tests of `head`.
+
 use super::*;
 use hyper::http::uri::PathAndQuery;
 
