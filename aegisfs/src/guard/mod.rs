@@ -359,7 +359,16 @@ impl Guard {
             pid,
         };
         let effect = Effect::shadow(kind, path.clone(), labels);
-        Ok(self.gate.judge(&actor, effect)?)
+        match self.gate.judge(&actor, effect.clone()) {
+            // No policy refused: there was no room for the record. A removal makes some.
+            Err(refusal) if refusal.policies.is_empty() && kind == Kind::FsRemove => {
+                if !self.overlay.make_room() {
+                    return Err(refusal.into());
+                }
+                Ok(self.gate.judge(&actor, effect)?)
+            }
+            judged => Ok(judged?),
+        }
     }
 
     /// A path of a node, and the labels of all its names. A node without a name is judged by the

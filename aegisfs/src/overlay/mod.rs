@@ -122,6 +122,11 @@ impl Overlay {
         Ok(self.lower.statvfs()?)
     }
 
+    /// Gives up the space that is kept for removals; tells whether there was any.
+    pub fn make_room(&self) -> bool {
+        self.reserve.release()
+    }
+
     /// Whether `mountpoint` lies inside the project, where a mount of this tree would hold itself.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ mod attacks;
 mod bed;
 mod changes;
 mod crash;
+mod full;
 mod model;
 mod mounted;
 mod ops;

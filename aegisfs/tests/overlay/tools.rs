@@ -59,7 +59,8 @@ P",
     (
         "archives",
         "tar cf t.tar a d x s && mkdir out && tar xpf t.tar -C out && rm t.tar && diff -r a out/a \
-        && cp -a a a2 && diff -r a a2 && rm -r a && mv a2 a && find . -type f | sort > names && rm -r out",
+        && cp -a a a2 && diff -r a a2 && rm -r a && mv a2 a && find . -type f | sort > /tmp/names-$$ \
+        && mv /tmp/names-$$ names && rm -r out",
     ),
     (
         "moves",
