@@ -68,6 +68,32 @@ fn what_has_landed_is_not_landed_again() {
 }
 
 #[test]
+fn a_session_goes_on_after_its_renames_have_landed() {
+    let env = TestEnv::with_repository();
+    let _ = env
+        .run("mv keep.txt kept.txt; mv src source; chmod 600 README.md; mv README.md READ")
+        .ok();
+    env.land();
+    let script = "cat kept.txt source/greet.py READ; ls; git status --short | wc -l
+        echo more >> kept.txt; echo '# more' >> source/greet.py; echo more >> READ";
+    let seen = env.aegis(&["resume", "--", "bash", "-euc", script]).ok();
+    for part in ["keep\n", "def greet(name):", "# project"] {
+        assert!(
+            seen.stdout.contains(part),
+            "`{part}` is gone: {}",
+            seen.output()
+        );
+    }
+    env.land();
+    assert_eq!(env.read("kept.txt"), "keep\nmore\n");
+    assert_eq!(env.read("READ"), "# project\n\none\ntwo\nthree\nmore\n");
+    assert!(env.read("source/greet.py").starts_with("def greet(name):"));
+    for old in ["keep.txt", "src", "README.md"] {
+        assert!(!env.project().join(old).exists(), "`{old}` is back");
+    }
+}
+
+#[test]
 fn landing_needs_an_answer_from_a_person() {
     let env = TestEnv::with_repository();
     let _ = env.run("echo one > one.txt").ok();
