@@ -67,7 +67,7 @@ tell() {
   show "$aegis_os" diff greet.c words.h
 
   title "5. What is on record (refusals only; 'aegis-os audit' shows everything)"
-  "$aegis_os" audit | grep -i refused | head -n 12 || true
+  "$aegis_os" audit | grep -E ' (deny|ask) ' | head -n 12
 
   title "6. The work lands"
   show "$aegis_os" land --yes
