@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use aegis_policies::journal::Journal;
 use aegis_policies::Gate;
+use aegis_policies::journal::Journal;
 use aegisfs::fuse::{self, Options, Served};
 use aegisfs::guard::Guard;
 use aegisfs::layout::SessionDir;
@@ -43,14 +43,21 @@ impl RealTree {
     ) -> Result<Self, ServeError> {
         let dir = SessionDir::new(session.dir().root().join(FOLDER));
         let mountpoint = dir.mountpoint();
-        let failed = |source| ServeError::Mount { mountpoint: mountpoint.clone(), source };
+        let failed = |source| ServeError::Mount {
+            mountpoint: mountpoint.clone(),
+            source,
+        };
         furnish(session, &dir)?;
         let project = project.directory().try_clone_to_owned().map_err(failed)?;
         let overlay = Overlay::open(project, &dir, Arc::clone(gate))?;
         let agent = session.record().agent.as_str().into();
         let guard = Arc::new(Guard::new(overlay, Arc::clone(gate), agent));
         let served = serve(&mountpoint, guard, mode).map_err(failed)?;
-        Ok(Self { served, mountpoint, mode })
+        Ok(Self {
+            served,
+            mountpoint,
+            mode,
+        })
     }
 
     /// The root of the view, as a handle.
@@ -64,7 +71,11 @@ impl RealTree {
 
     /// Unmounts the view. Its requests are nobody's any more, so they are not waited for.
     pub(super) fn stop(self) -> Result<(), ServeError> {
-        let Self { served, mountpoint, mode } = self;
+        let Self {
+            served,
+            mountpoint,
+            mode,
+        } = self;
         let stopped = if mode == MountMode::Namespace {
             let flags = MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW;
             umount2(&mountpoint, flags).map_err(io::Error::from)

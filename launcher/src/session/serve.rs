@@ -142,7 +142,9 @@ impl Serving {
         session: &Session,
         project: &Project,
     ) -> Result<OwnedFd, ServeError> {
-        let real = self.real.insert(RealTree::start(session, project, self.mode, &self.gate)?);
+        let real = self
+            .real
+            .insert(RealTree::start(session, project, self.mode, &self.gate)?);
         real.root()
     }
 

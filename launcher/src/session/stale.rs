@@ -22,10 +22,9 @@ const HELPERS: &[&str] = &[
 pub(super) fn unmount_leftovers(listing: &Listing) {
     let Ok(mounts) = mounts::all() else { return };
     for mount in mounts.iter().filter(|mount| is_ours(mount)) {
-        let mut claims = listing
-            .sessions
-            .iter()
-            .filter(|one| one.record().mountpoint() == mount.at || mount.at.starts_with(one.dir().root()));
+        let mut claims = listing.sessions.iter().filter(|one| {
+            one.record().mountpoint() == mount.at || mount.at.starts_with(one.dir().root())
+        });
         let left = claims.clone().next().is_some() && !claims.any(super::Session::is_live);
         if left {
             detach(&mount.at);
