@@ -55,3 +55,41 @@ const REFUSED: &[(&str, &str)] = &[
     ("autofs", PSEUDO),
     ("nsfs", PSEUDO),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::refusal;
+
+    #[test]
+    fn local_disks_carry_projects_and_the_network_does_not() {
+        for kind in [
+            "ext4",
+            "xfs",
+            "btrfs",
+            "zfs",
+            "tmpfs",
+            "overlay",
+            "fuse.mergerfs",
+            "virtiofs",
+        ] {
+            assert_eq!(refusal(kind), None, "{kind}");
+        }
+        for kind in [
+            "nfs",
+            "nfs4",
+            "cifs",
+            "smb3",
+            "9p",
+            "fuse.sshfs",
+            "fuse.rclone",
+        ] {
+            assert!(
+                refusal(kind).is_some_and(|why| why.contains("network")),
+                "{kind}"
+            );
+        }
+        for kind in ["proc", "sysfs", "cgroup2", "devtmpfs", "fuse.aegisfs"] {
+            assert!(refusal(kind).is_some(), "{kind}");
+        }
+    }
+}
