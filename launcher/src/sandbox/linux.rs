@@ -111,8 +111,8 @@ pub fn start(
     let (channel, theirs) =
         Channel::pair().map_err(SandboxError::system("making the sandbox's socket"))?;
     let order = order(plan, &descriptors, stdio)?;
-    let mut sandbox = spawn(plan, &descriptors, &theirs)
-        .map_err(SandboxError::system("starting bubblewrap"))?;
+    let mut sandbox =
+        spawn(plan, &descriptors, &theirs).map_err(SandboxError::system("starting bubblewrap"))?;
     drop(theirs);
     let passed: Vec<_> = stdio.passed();
     let answer = channel
@@ -181,11 +181,7 @@ fn expected(plan: &Plan, held: &Descriptors) -> io::Result<Vec<Expected>> {
     Ok(all)
 }
 
-fn spawn(
-    plan: &Plan,
-    held: &Descriptors,
-    theirs: &Channel,
-) -> io::Result<Sandbox> {
+fn spawn(plan: &Plan, held: &Descriptors, theirs: &Channel) -> io::Result<Sandbox> {
     let empty = plan
         .mounts
         .iter()
@@ -203,7 +199,11 @@ fn spawn(
     let arguments = in_memory(&bwrap::to_bytes(&plan.bubblewrap.arguments(plan, &numbers)))?;
     let (words, their_words) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let monitor = command(&plan.bubblewrap, &numbers, arguments.as_fd(), their_words).spawn()?;
-    Ok(Sandbox { monitor, words: words.into(), inside: None })
+    Ok(Sandbox {
+        monitor,
+        words: words.into(),
+        inside: None,
+    })
 }
 
 #[expect(

@@ -44,7 +44,11 @@ impl SignalPipe {
             let former = unsafe { sigaction(*signal, &action) }?;
             pipe.former.push((*signal, former));
         }
-        signals.iter().copied().collect::<SigSet>().thread_unblock()?;
+        signals
+            .iter()
+            .copied()
+            .collect::<SigSet>()
+            .thread_unblock()?;
         Ok(pipe)
     }
 

@@ -95,7 +95,10 @@ impl Relay {
             if woken.signalled {
                 self.hear(running);
             }
-            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            if self
+                .deadline
+                .is_some_and(|deadline| Instant::now() >= deadline)
+            {
                 running.kill();
                 return Ok(());
             }

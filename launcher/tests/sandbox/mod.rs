@@ -1,0 +1,10 @@
+//! Plans as text, and what a command finds inside, run as root and as an ordinary user.
+
+mod body;
+mod doors;
+mod escape;
+mod identity;
+mod plan;
+mod programs;
+mod terminal;
+mod view;

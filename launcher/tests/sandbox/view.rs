@@ -1,0 +1,145 @@
+//! What the command sees of the machine, and where it can write.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+
+use aegis_launcher::sandbox::SandboxError;
+
+use super::body::{Body, as_both_users};
+
+#[test]
+fn the_machine_is_read_only() {
+    as_both_users("sandbox::view::the_machine_is_read_only", || {
+        let places = "/ /usr /etc /opt /bin /home /root /run /var /mnt /aegis /aegis/bin \
+                      /aegis/host/project /sys /proc /dev";
+        let ended = Body::new().run(&format!(
+            "for place in {places}; do [ $place != ~ ] && touch $place/x 2>/dev/null && echo wrote $place; done\n\
+             mkdir /made 2>/dev/null && echo made\n\
+             rm /aegis/bin/git 2>/dev/null && echo removed\n\
+             echo x 2>/dev/null >/proc/sys/kernel/core_pattern && echo pattern\n\
+             true"
+        ));
+        assert_eq!(ended.said, "");
+    });
+}
+
+#[test]
+fn it_can_write_where_it_should() {
+    as_both_users("sandbox::view::it_can_write_where_it_should", || {
+        let mut body = Body::new();
+        let ended = body.run(
+            "for place in . ~ /tmp /var/tmp /dev/shm; do\n\
+             mkdir $place/a $place/b && echo x >$place/a/f && mv $place/a/f $place/b/ || echo $place\n\
+             done; echo x >/dev/null; mkfifo ~/pipe; ln -s x ~/link; chmod 600 ~/b/f",
+        );
+        assert_eq!(ended.said, "");
+        assert!(body.request.project.join("b/f").exists());
+        assert!(body.private_home().join("b/f").exists());
+        assert!(!body.outside().join("b").exists());
+    });
+}
+
+#[test]
+fn private_places_are_empty() {
+    as_both_users("sandbox::view::private_places_are_empty", || {
+        let mut body = Body::new();
+        fs::write(body.outside().join("secret"), "x").unwrap();
+        let outside = body.outside().display().to_string();
+        let ended = body.run(&format!(
+            "ls -A /root /run /mnt /media /srv /boot 2>/dev/null | grep -v -e : -e '^$' -e '^\\.'\n\
+             ls -A {outside}; cat {outside}/secret /etc/shadow; ls /home/* -A | grep -v :; ls /var"
+        ));
+        let shown: Vec<_> = ended.said.lines().filter(|line| !line.is_empty()).collect();
+        assert!(
+            shown.contains(&"project") && !shown.contains(&"secret"),
+            "{shown:?}"
+        );
+        assert!(!ended.said.contains("root:"), "{shown:?}");
+        assert_eq!(shown.last(), Some(&"tmp"));
+    });
+}
+
+#[test]
+fn the_project_can_have_any_name() {
+    as_both_users("sandbox::view::the_project_can_have_any_name", || {
+        let names: [&[u8]; 5] = [
+            b"with space",
+            b"two\nlines",
+            b"--bind",
+            b"\xff\xfe",
+            b"'\"$(x)",
+        ];
+        for name in names {
+            let mut body = Body::with_project(OsStr::from_bytes(name));
+            let ended = body.run("pwd >inside; [ \"$AEGIS_PROJECT\" = \"$PWD\" ] && echo same");
+            assert_eq!((ended.code, ended.said.as_str()), (0, "same\n"));
+            let mut inside = fs::read(body.request.project.join("inside")).unwrap();
+            assert_eq!(inside.pop(), Some(b'\n'));
+            assert_eq!(inside, body.request.project.as_os_str().as_bytes());
+        }
+    });
+}
+
+#[test]
+fn a_path_of_the_request_is_shown_read_only() {
+    as_both_users(
+        "sandbox::view::a_path_of_the_request_is_shown_read_only",
+        || {
+            let mut body = Body::new();
+            let shared = body.outside().join("shared");
+            fs::create_dir(&shared).unwrap();
+            fs::write(shared.join("f"), "content").unwrap();
+            symlink(&shared, body.outside().join("link")).unwrap();
+            body.request.read_only = vec![shared.clone(), body.outside().join("link")];
+            let outside = body.outside().display().to_string();
+            let ended = body.run(&format!(
+            "cat {outside}/shared/f {outside}/link/f; touch {outside}/shared/x 2>/dev/null || echo no"
+        ));
+            assert_eq!(ended.said, "contentcontentno\n");
+            assert!(!shared.join("x").exists());
+        },
+    );
+}
+
+#[test]
+fn the_home_and_the_sessions_cannot_be_asked_for() {
+    let mut body = Body::new();
+    body.request.command = vec!["true".into()];
+    let sessions = body.outside().join("shared/sessions");
+    fs::create_dir_all(&sessions).unwrap();
+    body.request.hidden = vec![sessions.clone()];
+    for path in [body.outside().join("shared"), sessions, "/".into()] {
+        body.request.read_only = vec![path];
+        assert!(matches!(body.plan(), Err(SandboxError::Path { .. })));
+    }
+    body.request.read_only = vec!["/no/such/place".into()];
+    assert!(matches!(body.plan(), Err(SandboxError::Path { .. })));
+}
+
+#[test]
+fn a_link_left_in_the_private_home_leads_nowhere() {
+    let mut body = Body::new();
+    let target = body.outside().join("target");
+    fs::create_dir(&target).unwrap();
+    let shown = aegis_home().join(".aegis-test-shown/deep");
+    // The agent of an earlier run put a link on the way to what is mounted in its home.
+    symlink(&target, body.private_home().join(".aegis-test-shown")).unwrap();
+    fs::create_dir_all(&shown).unwrap();
+    body.request.read_only = vec![shown.clone()];
+    let ended = body.run(&format!("ls -d {}", shown.display()));
+    fs::remove_dir(&shown).unwrap();
+    fs::remove_dir(shown.parent().unwrap()).unwrap();
+    assert_eq!(ended.code, 0, "{}", ended.said);
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+    assert!(
+        body.private_home()
+            .join(".aegis-test-shown.replaced-1")
+            .is_symlink()
+    );
+}
+
+fn aegis_home() -> std::path::PathBuf {
+    std::env::var_os("HOME").unwrap().into()
+}
