@@ -15,6 +15,7 @@ use super::error::OverlayError;
 use super::lookup::stands_alone;
 use super::lower::LowerRoot;
 use super::shadow::{FolderKey, Node, Shadow};
+use crate::commit::Relocations;
 use crate::layout::SessionDir;
 
 /// Lists every name whose meaning differs from what the host had when the agent first touched it,
@@ -29,10 +30,10 @@ use crate::layout::SessionDir;
 /// [`OverlayError`] when the journal or the project can not be read.
 pub fn changes(session: &SessionDir, project: BorrowedFd<'_>) -> Result<Vec<Change>, OverlayError> {
     let shadow = Shadow::replay(journal::read(&session.journal())?)?;
-    let lower =
-        LowerRoot::new(project.try_clone_to_owned().map_err(|error| {
-            OverlayError::Os(Errno::from_io_error(&error).unwrap_or(Errno::IO))
-        })?)?;
+    let project = project.try_clone_to_owned().map_err(|error| {
+        OverlayError::Os(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    })?;
+    let lower = LowerRoot::new(project, Relocations::read(session)?)?;
     let mut names = Names {
         shadow: &shadow,
         lower: &lower,

@@ -169,8 +169,13 @@ impl Overlay {
         let judged = names
             .iter()
             .find(|path| super::covers(permit, path).is_ok());
-        // A handle keeps the permit of the name it was opened by; the name may have moved since.
-        let recorded = match judged.or(names.first()).cloned() {
+        let path = if known {
+            // A handle keeps the permit of the name it was opened by; that may have moved since.
+            judged.or(names.first()).cloned()
+        } else {
+            shadow.shown(&lower.path)
+        };
+        let recorded = match path {
             Some(path) => {
                 let operation = ShadowOp::CopyUp {
                     path,

@@ -71,12 +71,11 @@ impl Overlay {
         if self.kind_of(&shadow, &found) == Some(FileType::Directory) {
             return Err(Errno::PERM.into());
         }
-        let from = self
-            .names_in(&shadow, id)
-            .shown
-            .into_iter()
-            .next()
-            .ok_or(Errno::NOENT)?;
+        let from = match &found {
+            Found::Lower(lower) => shadow.shown(&lower.path),
+            _ => self.names_in(&shadow, id).shown.into_iter().next(),
+        };
+        let from = from.ok_or(Errno::NOENT)?;
         let (node, first_touch) = self.first_touch(&found)?;
         let operation = ShadowOp::Link {
             from,

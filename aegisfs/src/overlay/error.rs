@@ -4,6 +4,8 @@ use aegis_policies::Refusal;
 use aegis_policies::journal::JournalError;
 use rustix::io::Errno;
 
+use crate::commit::CommitError;
+
 /// Why an operation on the tree failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -37,6 +39,9 @@ pub enum OverlayError {
     /// The record could not be written, so the change did not happen.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// What landings of the session have moved can not be read.
+    #[error(transparent)]
+    Landings(#[from] CommitError),
     /// Any other reason, as the kernel names it.
     #[error(transparent)]
     Os(#[from] Errno),
@@ -57,6 +62,7 @@ impl OverlayError {
             Self::SessionInsideProject
             | Self::Replay { .. }
             | Self::Misfit(_)
+            | Self::Landings(_)
             | Self::Journal(_) => Errno::IO,
             Self::Os(errno) => *errno,
         }

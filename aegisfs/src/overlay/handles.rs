@@ -89,7 +89,7 @@ impl Overlay {
             {
                 *backing = self.open_backing(&shadow, found)?;
             }
-            self.named(&shadow, &permit, id)?
+            self.named(&shadow, &permit, &found.unwrap_or(Found::Missing), id)?
         };
         let keep_cache = remember_version(&inode, &backing)?;
         if access.reads()

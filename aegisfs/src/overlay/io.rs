@@ -14,6 +14,7 @@ use rustix::io::{Errno, pread};
 use super::copyup::write_all;
 use super::handles::{Handle, HandleId};
 use super::inode::Backing;
+use super::lookup::Found;
 use super::{Overlay, OverlayError, Result};
 
 /// What fsync(2) is asked to make durable.
@@ -144,7 +145,7 @@ impl Overlay {
                 let found = self.locate(&shadow, id)?;
                 self.check_file(&shadow, &found)?;
             }
-            self.named(&shadow, permit, id)?;
+            self.named(&shadow, permit, &Found::Missing, id)?;
         }
         let inode = self.inodes.find(id).ok_or(OverlayError::Stale)?;
         let mut backing = inode

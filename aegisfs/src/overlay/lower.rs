@@ -20,6 +20,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::attr::Stat;
+use crate::commit::Relocations;
 
 /// How long a directory descriptor is trusted to be what its path names: as long as the kernel
 /// trusts an entry that follows the host.
@@ -36,6 +37,7 @@ pub(crate) struct LowerRoot {
     root: Arc<OwnedFd>,
     device: u64,
     inode: u64,
+    relocations: Relocations,
     folders: Mutex<HashMap<RelPath, (Arc<OwnedFd>, Instant)>>,
 }
 
@@ -48,9 +50,11 @@ pub(crate) struct LowerEntry {
 }
 
 impl LowerRoot {
+    /// The tree at `root`, of which landings have moved parts.
+    ///
     /// # Errors
     /// ENOTDIR when `root` is not a directory.
-    pub(crate) fn new(root: OwnedFd) -> Result<Self, Errno> {
+    pub(crate) fn new(root: OwnedFd, relocations: Relocations) -> Result<Self, Errno> {
         let stat = Stat::from(fstat(&root)?);
         if stat.kind != FileType::Directory {
             return Err(Errno::NOTDIR);
@@ -59,6 +63,7 @@ impl LowerRoot {
             root: Arc::new(root),
             device: stat.dev,
             inode: stat.ino,
+            relocations,
             folders: Mutex::default(),
         })
     }
@@ -75,6 +80,7 @@ impl LowerRoot {
 
     /// Attributes of a name; a symbolic link is not followed.
     pub(crate) fn stat(&self, path: &RelPath) -> Result<Stat, Errno> {
+        let path = self.relocations.locate(path);
         let Some((folder, name)) = path.split_last() else {
             return Ok(fstat(&self.root)?.into());
         };
@@ -121,6 +127,7 @@ impl LowerRoot {
 
     /// The target of a symbolic link.
     pub(crate) fn readlink(&self, path: &RelPath) -> Result<Vec<u8>, Errno> {
+        let path = self.relocations.locate(path);
         let (folder, name) = path.split_last().ok_or(Errno::INVAL)?;
         let folder = self.folder(&folder)?;
         Ok(readlinkat(&*folder, name, Vec::new())?.into_bytes())
@@ -181,6 +188,7 @@ impl LowerRoot {
 
     fn open_with(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let path = self.relocations.locate(path);
         let Some((folder, name)) = path.split_last() else {
             return openat2(&self.root, ".", flags, Mode::empty(), BENEATH);
         };
@@ -188,7 +196,7 @@ impl LowerRoot {
         openat2(&*folder, name, flags, Mode::empty(), BENEATH)
     }
 
-    /// A descriptor of a directory, good for looking up one name in it.
+    /// A descriptor of the directory that is at `path` now, good for looking up one name in it.
     fn folder(&self, path: &RelPath) -> Result<Arc<OwnedFd>, Errno> {
         if path.is_root() {
             return Ok(Arc::clone(&self.root));

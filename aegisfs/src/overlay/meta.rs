@@ -1,7 +1,7 @@
 //! Attributes that are set.
 
-use aegis_policies::Permit;
 use aegis_policies::journal::{NodeId, ShadowOp};
+use aegis_policies::{Permit, RelPath};
 use rustix::fs::{Timespec, Timestamps, futimens};
 use rustix::io::Errno;
 
@@ -65,7 +65,7 @@ impl Overlay {
         (atime, mtime): (Option<i64>, Option<i64>),
     ) -> Result<()> {
         let found = self.locate(shadow, id)?;
-        match self.named(shadow, permit, id)? {
+        match self.named(shadow, permit, &found, id)? {
             Some(path) => {
                 let (node, first_touch) = self.first_touch(&found)?;
                 let operation = ShadowOp::SetAttr {
@@ -89,14 +89,15 @@ impl Overlay {
         Ok(())
     }
 
-    /// The path that a record about a node goes under: the one that the permit names, which must
-    /// be a name of the node. `None` for a node without a name.
+    /// The path that a record about a node goes under. The permit must be for one of its names; an
+    /// untouched node is recorded by the name that it was found by. `None` for one without a name.
     pub(super) fn named(
         &self,
         shadow: &Shadow,
         permit: &Permit,
+        found: &Found,
         id: NodeId,
-    ) -> Result<Option<aegis_policies::RelPath>> {
+    ) -> Result<Option<RelPath>> {
         let names = self.names_in(shadow, id).shown;
         if names.is_empty() {
             return match shadow.node(id) {
@@ -104,8 +105,12 @@ impl Overlay {
                 _ => Err(OverlayError::Stale),
             };
         }
-        let path = names.into_iter().find(|path| covers(permit, path).is_ok());
-        path.map(Some).ok_or(OverlayError::Moved)
+        let judged = names.into_iter().find(|path| covers(permit, path).is_ok());
+        let judged = judged.ok_or(OverlayError::Moved)?;
+        match found {
+            Found::Lower(lower) => Ok(shadow.shown(&lower.path)),
+            _ => Ok(Some(judged)),
+        }
     }
 
     /// Whether a node is a regular file.

@@ -52,6 +52,7 @@ pub use xattr::XattrMode;
 
 pub(crate) use base::noted_base;
 
+use crate::commit::Relocations;
 use crate::layout::SessionDir;
 use content::ContentStore;
 use handles::Handle;
@@ -84,7 +85,7 @@ impl Overlay {
     /// [`OverlayError`] when the session's folders or its journal can not be read, or when the
     /// session lies inside the project.
     pub fn open(project: OwnedFd, session: &SessionDir, gate: Arc<Gate>) -> Result<Self> {
-        let lower = LowerRoot::new(project)?;
+        let lower = LowerRoot::new(project, Relocations::read(session)?)?;
         refuse_inside(session.root(), &lower)?;
         let shadow = Shadow::replay(journal::read(&session.journal())?)?;
         let content = ContentStore::open(session)?;

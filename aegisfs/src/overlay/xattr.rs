@@ -116,7 +116,7 @@ impl Overlay {
         name: &[u8],
         value: Option<Vec<u8>>,
     ) -> Result<()> {
-        let path = self.named(shadow, permit, id)?.ok_or(Errno::NOENT)?;
+        let path = self.named(shadow, permit, found, id)?.ok_or(Errno::NOENT)?;
         let (node, first_touch) = self.first_touch(found)?;
         let name = name.to_vec();
         let operation = ShadowOp::SetXattr {

@@ -1,55 +1,16 @@
-//! Applying one operation: first everything that can fail ([`Shadow::prepare`]), then the change
-//! itself, which can not ([`Shadow::commit`]). The live tree writes the record between the two.
+//! Making a change that has been found to fit. It can not fail: the live tree has written the record
+//! by now.
 
 use std::collections::BTreeMap;
 
-use aegis_policies::RelPath;
 use aegis_policies::journal::{
     Baseline, Displaced, FirstTouch, LowerFile, NodeId, NodeKind, ShadowOp,
 };
 
+use super::fit::Prepared;
 use super::{Child, FIRST_MADE, Folder, FolderKey, Node, Origin, Place, Shadow, Touched};
 
-/// Why an operation does not follow from the state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Misfit(pub(crate) &'static str);
-
-/// An operation that fits the state it was prepared on.
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    operation: ShadowOp,
-    /// Where [`ShadowOp::path`] is; `None` for the root.
-    place: Option<Place>,
-    /// Where the old name of a rename or a link is.
-    from: Option<Place>,
-}
-
-impl Prepared {
-    /// The operation, for the record.
-    pub(crate) const fn operation(&self) -> &ShadowOp {
-        &self.operation
-    }
-}
-
 impl Shadow {
-    /// Checks that an operation fits.
-    ///
-    /// # Errors
-    /// [`Misfit`] says what does not.
-    pub(crate) fn prepare(&self, operation: ShadowOp) -> Result<Prepared, Misfit> {
-        let place = self.fit_place(operation.path())?;
-        let from = match &operation {
-            ShadowOp::Rename { from, .. } | ShadowOp::Link { from, .. } => self.fit_place(from)?,
-            _ => None,
-        };
-        self.fit(&operation, place.as_ref(), from.as_ref())?;
-        Ok(Prepared {
-            operation,
-            place,
-            from,
-        })
-    }
-
     /// Carries out a prepared operation that happened `at` (nanoseconds since the Unix epoch).
     /// Returns the node that lost its last name.
     pub(crate) fn commit(&mut self, prepared: Prepared, at: i64) -> Option<NodeId> {
@@ -135,122 +96,6 @@ impl Shadow {
             _ => {}
         }
         None
-    }
-
-    fn fit_place(&self, path: &RelPath) -> Result<Option<Place>, Misfit> {
-        if path.is_root() {
-            return Ok(None);
-        }
-        self.place(path)
-            .map(Some)
-            .ok_or(Misfit("the directory is not there"))
-    }
-
-    fn fit(
-        &self,
-        operation: &ShadowOp,
-        place: Option<&Place>,
-        from: Option<&Place>,
-    ) -> Result<(), Misfit> {
-        match operation {
-            ShadowOp::CopyUp {
-                node,
-                lower,
-                baseline,
-                ..
-            } => {
-                let touch = self
-                    .node(*node)
-                    .is_none()
-                    .then(|| (lower.clone(), baseline.clone()));
-                self.fit_node(*node, &touch)
-            }
-            ShadowOp::Create { node, .. } => {
-                if self.node(*node).is_some() {
-                    return Err(Misfit("the new node exists"));
-                }
-                self.fit_free(place)
-            }
-            ShadowOp::Link {
-                node, first_touch, ..
-            } => {
-                self.fit_node(*node, first_touch)?;
-                self.fit_free(place)
-            }
-            ShadowOp::Remove {
-                node, first_touch, ..
-            } => {
-                self.fit_node(*node, first_touch)?;
-                self.fit_name(place, *node, first_touch)
-            }
-            ShadowOp::Rename {
-                node,
-                first_touch,
-                displaced,
-                exchange,
-                ..
-            } => {
-                self.fit_node(*node, first_touch)?;
-                self.fit_name(from, *node, first_touch)?;
-                self.fit_displaced(place, displaced.as_ref(), *exchange)
-            }
-            ShadowOp::SetAttr {
-                node, first_touch, ..
-            }
-            | ShadowOp::SetXattr {
-                node, first_touch, ..
-            } => self.fit_node(*node, first_touch),
-            _ => Err(Misfit("the operation is not known")),
-        }
-    }
-
-    fn fit_node(&self, id: NodeId, first_touch: &FirstTouch) -> Result<(), Misfit> {
-        match (self.node(id), first_touch) {
-            (Some(node), Some(_)) if !node.is_orphan() => Err(Misfit("a second first touch")),
-            (None, None) => Err(Misfit("the node is not known")),
-            (Some(node), None) if node.is_orphan() => Err(Misfit("the node has no name")),
-            _ => Ok(()),
-        }
-    }
-
-    /// The name must lead to the node: because the shadow says so, or because it is a name of the
-    /// host's that the shadow has not touched.
-    fn fit_name(
-        &self,
-        place: Option<&Place>,
-        id: NodeId,
-        first_touch: &FirstTouch,
-    ) -> Result<(), Misfit> {
-        let place = place.ok_or(Misfit("the root has no name"))?;
-        match self.child(&place.folder, &place.name) {
-            Some(Child::Node(found)) if found == id && first_touch.is_none() => Ok(()),
-            None if place.lower().is_some() => Ok(()),
-            _ => Err(Misfit("the name leads elsewhere")),
-        }
-    }
-
-    fn fit_free(&self, place: Option<&Place>) -> Result<(), Misfit> {
-        let place = place.ok_or(Misfit("the root has no name"))?;
-        match self.child(&place.folder, &place.name) {
-            Some(Child::Node(_)) => Err(Misfit("the name is taken")),
-            _ => Ok(()),
-        }
-    }
-
-    fn fit_displaced(
-        &self,
-        place: Option<&Place>,
-        displaced: Option<&Displaced>,
-        exchange: bool,
-    ) -> Result<(), Misfit> {
-        match displaced {
-            Some(displaced) => {
-                self.fit_node(displaced.node, &displaced.first_touch)?;
-                self.fit_name(place, displaced.node, &displaced.first_touch)
-            }
-            None if exchange => Err(Misfit("an exchange needs two names")),
-            None => self.fit_free(place),
-        }
     }
 
     /// Makes a node of the host's tree known, and its name with it.

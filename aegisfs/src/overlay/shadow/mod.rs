@@ -7,6 +7,9 @@
 
 mod apply;
 mod find;
+mod fit;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
