@@ -216,6 +216,7 @@ fn of(entry: &Entry, item: Option<usize>) -> Settled {
         agent: entry.agent.clone(),
         item,
         tier: entry.tier,
+        moved_from: entry.moved_from.clone(),
     }
 }
 

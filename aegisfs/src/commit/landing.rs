@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aegis_policies::RelPath;
-use rustix::fs::{Mode, OFlags, fsync, mkdirat, openat, renameat};
+use rustix::fs::{Mode, OFlags, fsync, mkdirat, open, openat, renameat};
+use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -75,6 +76,8 @@ pub(crate) struct Settled {
     pub(crate) base: State,
     /// What the agent left there: the base of whatever it does next.
     pub(crate) agent: State,
+    /// The host's name of what was moved here.
+    pub(crate) moved_from: Option<RelPath>,
     /// The number that its steps carry; none when the host had it already.
     pub(crate) item: Option<usize>,
     /// How the content came about, when both sides had changed it.
@@ -187,9 +190,14 @@ impl Landing {
 
 /// The ids of a session's landings, oldest first.
 pub(crate) fn identifiers(session: &SessionDir) -> Result<Vec<String>, CommitError> {
-    let shown = session.landings();
-    let directory = open_directory(&shown).doing("open", &shown.display())?;
-    let names = names(directory.as_fd()).doing("list", &shown.display())?;
+    let path = session.landings();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = match open(&path, flags, Mode::empty()) {
+        Ok(directory) => directory,
+        Err(Errno::NOENT) => return Ok(Vec::new()),
+        Err(errno) => return Err(errno).doing("open", &path.display()),
+    };
+    let names = names(directory.as_fd()).doing("list", &path.display())?;
     let mut ids: Vec<String> = names
         .into_iter()
         .filter_map(|name| String::from_utf8(name).ok())

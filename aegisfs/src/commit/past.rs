@@ -10,8 +10,8 @@ use aegis_policies::RelPath;
 
 use super::error::CommitError;
 use super::landing::{self, COMMITTED, Committed, INTENT, Intent, Landing, Purpose, Settled};
+use super::relocations::Relocations;
 use super::state::State;
-use super::transaction::{Act, Step};
 use crate::layout::SessionDir;
 
 /// What landings have made of names.
@@ -21,8 +21,8 @@ pub(crate) struct Past {
     landed: HashMap<RelPath, Vec<(String, State)>>,
     /// By name, what the host was once seen to have, by a landing that was taken back.
     seen: HashMap<RelPath, State>,
-    /// The host's files that landings have moved, oldest move first.
-    moves: Vec<(RelPath, RelPath)>,
+    /// Landings that moved something of the host's, oldest first, with the old and the new names.
+    moves: Vec<(String, Vec<(RelPath, RelPath)>)>,
 }
 
 impl Past {
@@ -35,8 +35,10 @@ impl Past {
                 landing.read::<Intent>(INTENT)?,
                 landing.read::<Committed>(COMMITTED)?,
             ) {
-                past.add_moves(intent.steps, &committed.done);
-                past.add(&id, &intent.purpose, committed.settled);
+                match intent.purpose {
+                    Purpose::Land => past.land(&id, committed.settled),
+                    Purpose::Undo(of) => past.undo(&of, &committed.settled),
+                }
             }
         }
         Ok(past)
@@ -52,49 +54,37 @@ impl Past {
         self.seen.get(path)
     }
 
-    /// Where a file of the host's is now that had this name when the agent first saw it.
-    pub(crate) fn relocate(&self, path: &RelPath) -> RelPath {
-        let moved =
-            |path, (from, to): &(RelPath, RelPath)| if path == *from { to.clone() } else { path };
-        self.moves.iter().fold(path.clone(), moved)
+    /// Where what the agent moved is on the host.
+    pub(crate) fn relocations(&self) -> Relocations {
+        Relocations::new(self.moves.iter().map(|(_, moves)| moves.clone()).collect())
     }
 
-    fn add_moves(&mut self, steps: Vec<Step>, done: &[bool]) {
-        let done = steps.into_iter().zip(done).filter(|(_, done)| **done);
-        self.moves
-            .extend(done.filter_map(|(step, _)| match step.act {
-                Act::Move { from } => Some((from, step.path)),
-                _ => None,
-            }));
+    fn land(&mut self, id: &str, settled: Vec<Settled>) {
+        let gone = |path: &RelPath| {
+            let mut settled = settled.iter();
+            settled.any(|one| one.path == *path && one.agent == State::Absent)
+        };
+        let moves: Vec<_> = settled
+            .iter()
+            .filter_map(|one| Some((one.moved_from.clone()?, one.path.clone())))
+            .filter(|(from, _)| gone(from))
+            .collect();
+        self.moves.push((id.to_owned(), moves));
+        for one in settled {
+            self.seen.entry(one.path.clone()).or_insert(one.base);
+            let states = self.landed.entry(one.path).or_default();
+            states.push((id.to_owned(), one.agent));
+        }
     }
 
-    fn add(&mut self, id: &str, purpose: &Purpose, settled: Vec<Settled>) {
-        for settled in settled {
-            match purpose {
-                Purpose::Land => {
-                    self.seen
-                        .entry(settled.path.clone())
-                        .or_insert(settled.base);
-                    self.landed
-                        .entry(settled.path)
-                        .or_default()
-                        .push((id.to_owned(), settled.agent));
-                }
-                Purpose::Undo(of) => {
-                    if let Some(states) = self.landed.get_mut(&settled.path) {
-                        states.retain(|(landing, _)| landing != of);
-                    }
-                }
+    fn undo(&mut self, of: &str, settled: &[Settled]) {
+        for one in settled {
+            if let Some(states) = self.landed.get_mut(&one.path) {
+                states.retain(|(landing, _)| landing != of);
+            }
+            for (landing, moves) in &mut self.moves {
+                moves.retain(|(_, to)| landing != of || *to != one.path);
             }
         }
     }
-}
-
-/// Where the host's files are now that landings have moved: the old name and the new one, oldest
-/// move first. The overlay finds the bytes of a moved file there when the session goes on.
-///
-/// # Errors
-/// [`CommitError`] when a record can not be read.
-pub fn moves(session: &SessionDir) -> Result<Vec<(RelPath, RelPath)>, CommitError> {
-    Past::read(session).map(|past| past.moves)
 }

@@ -13,6 +13,7 @@ use super::git;
 use super::item::{Action, Item};
 use super::past::Past;
 use super::reason::Reason;
+use super::relocations::Relocations;
 use super::rules;
 use super::site::Site;
 use super::state::{Digest, State};
@@ -38,9 +39,10 @@ impl Plan {
         labels: &dyn Fn(&RelPath) -> Labels,
     ) -> Result<Self, CommitError> {
         let past = Past::read(site.session())?;
+        let relocations = past.relocations();
         let mut items = Vec::new();
         for change in narrow(changes, select) {
-            let item = read(site, &past, change, labels);
+            let item = read(site, (&past, &relocations), change, labels);
             if item.refusal.is_some() || item.base != item.agent {
                 items.push(item);
             }
@@ -152,7 +154,7 @@ fn narrow(changes: Vec<Change>, select: &[RelPath]) -> Vec<Change> {
 
 fn read(
     site: &Site<'_>,
-    past: &Past,
+    (past, relocations): (&Past, &Relocations),
     mut change: Change,
     labels: &dyn Fn(&RelPath) -> Labels,
 ) -> Item {
@@ -161,9 +163,9 @@ fn read(
         .as_mut()
         .and_then(|after| after.content.as_mut())
     {
-        *from = past.relocate(from);
+        *from = relocations.locate(from).into_owned();
     }
-    let base = match past.landed(&change.path) {
+    let mut base = match past.landed(&change.path) {
         Some(state) => state.clone(),
         None => started_from(site, past, &change),
     };
@@ -171,6 +173,7 @@ fn read(
         Ok(state) => (state, None),
         Err(error) => (State::Other, Some(Reason::Unreadable(error.to_string()))),
     };
+    follow_host(&change, &mut base, &agent);
     let (content, node) = change
         .after
         .map_or((None, 0), |after| (after.content, after.node));
@@ -187,6 +190,24 @@ fn read(
         refusal,
         permit: None,
         path: change.path,
+    }
+}
+
+/// Content that is the host's own under this very name changes when the host changes it, and that is
+/// nothing that the agent did.
+fn follow_host(change: &Change, base: &mut State, agent: &State) {
+    let content = change
+        .after
+        .as_ref()
+        .and_then(|after| after.content.as_ref());
+    let (Some(Content::Host(at)), Some(sha256)) = (content, agent.sha256()) else {
+        return;
+    };
+    if *at == change.path {
+        *base = match base.mode() {
+            Some(mode) => State::File { sha256, mode },
+            None => agent.clone(),
+        };
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use aegisfs::commit::{Approval, CommitError, Done, Reason};
+use aegisfs::commit::{Approval, CommitError, Done, Reason, Relocations};
 
 use super::env::{Env, chmod, path, tree, write};
 
@@ -81,13 +81,19 @@ fn a_moved_file_keeps_its_inode() {
             .ino(),
         inode
     );
+    let relocations = Relocations::read(&env.session).unwrap();
     assert_eq!(
-        aegisfs::commit::moves(&env.session).unwrap(),
-        vec![(path("src/old.rs"), path("lib/renamed.rs"))]
+        *relocations.locate(&path("src/old.rs")),
+        path("lib/renamed.rs")
     );
     assert!(
         env.plan().items().is_empty(),
         "the bytes are found under their new name"
+    );
+    write(&env.project.join("lib/renamed.rs"), "edited by the host\n");
+    assert!(
+        env.plan().items().is_empty(),
+        "what the host does to it later is its own"
     );
 }
 

@@ -1,0 +1,86 @@
+//! Where files and directories are on the host that a landing gave another name.
+//!
+//! The journal knows what the agent moved by the name that the host had for it. Once the move has
+//! landed, the host has it under the new name.
+
+use std::borrow::Cow;
+
+use aegis_policies::RelPath;
+
+use super::error::CommitError;
+use super::past::Past;
+use crate::layout::SessionDir;
+
+/// The host's present names, by those of the journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Relocations(Vec<Vec<(RelPath, RelPath)>>);
+
+impl Relocations {
+    /// The relocations that the landings of a session in force make, oldest landing first.
+    pub(crate) fn new(landings: Vec<Vec<(RelPath, RelPath)>>) -> Self {
+        Self(
+            landings
+                .into_iter()
+                .filter(|moves| !moves.is_empty())
+                .collect(),
+        )
+    }
+
+    /// Reads what the landings of a session moved.
+    ///
+    /// # Errors
+    /// [`CommitError`] when a record can not be read.
+    pub fn read(session: &SessionDir) -> Result<Self, CommitError> {
+        Past::read(session).map(|past| past.relocations())
+    }
+
+    /// The host's present name of what it once had as `path`.
+    #[must_use]
+    pub fn locate<'a>(&self, path: &'a RelPath) -> Cow<'a, RelPath> {
+        let mut found = Cow::Borrowed(path);
+        for moves in &self.0 {
+            let nearest = moves.iter().filter(|(from, _)| found.starts_with(from));
+            let nearest = nearest.max_by_key(|(from, _)| from.as_bytes().len());
+            if let Some(moved) = nearest.and_then(|(from, to)| follow(&found, from, to)) {
+                found = Cow::Owned(moved);
+            }
+        }
+        found
+    }
+}
+
+/// `path` with its beginning `from` replaced by `to`.
+fn follow(path: &RelPath, from: &RelPath, to: &RelPath) -> Option<RelPath> {
+    let rest = path.components().skip(from.components().count());
+    rest.into_iter()
+        .try_fold(to.clone(), |path, name| path.join(name).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RelPath {
+        RelPath::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn the_nearest_move_of_each_landing_counts() {
+        let moves = |pairs: &[(&str, &str)]| {
+            pairs
+                .iter()
+                .map(|(from, to)| (path(from), path(to)))
+                .collect::<Vec<_>>()
+        };
+        let relocations = Relocations::new(vec![
+            moves(&[("a", "b"), ("a/x", "y")]),
+            moves(&[]),
+            moves(&[("b/c", "d")]),
+        ]);
+        let located = |text: &str| relocations.locate(&path(text)).to_string();
+        assert_eq!(located("a/q"), "b/q");
+        assert_eq!(located("a/x"), "y");
+        assert_eq!(located("a/c/deep"), "d/deep");
+        assert_eq!(located("ab"), "ab");
+    }
+}
