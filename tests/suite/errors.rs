@@ -80,8 +80,8 @@ fn in_a_machine_where(env: &TestEnv, preparation: &str, script: &str) -> Option<
     }
     let (uid, gid) = (env.user.uid, env.user.gid);
     let whole = format!(
-        "set -e; {preparation}\nsetpriv --reuid={uid} --regid={gid} --clear-groups \
-         --inh-caps=-all -- {} run -- bash -c '{script}' || exit $?",
+        "set -e; {preparation}\nexec setpriv --reuid={uid} --regid={gid} --clear-groups \
+         --inh-caps=-all -- {} run -- bash -c '{script}'",
         env.binary().display()
     );
     let mut command = env.command_as_root("unshare");

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use aegis_egress::Door;
 use aegis_policies::journal::Event;
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::Session;
 use super::clock::Moment;
@@ -22,7 +22,7 @@ use super::lock::Lock;
 use super::patience::Patience;
 use super::project::Project;
 use super::record::{Bytes, Enforcement, State};
-use super::serve::{Beginning, Serving, Setting};
+use super::serve::{Serving, Setting};
 use crate::error::{CommandError, OWN_FAILURE};
 use crate::sandbox::{self, Descriptors, HostFacts, Plan, Request, Running};
 use crate::terminal::Stdio;
@@ -85,7 +85,7 @@ impl Launch {
             mount,
         };
         let (session, lock) = create(&self.home, &self.project, purpose)?;
-        match self.start(&session, outset, Beginning::First) {
+        match self.start(&session, outset) {
             Ok(underway) => {
                 drop(patience);
                 attend(session, &lock, underway, self.tell)
@@ -114,7 +114,7 @@ impl Launch {
             record.ended = None;
             record.status = None;
         })?;
-        match self.start(&session, outset, Beginning::Again) {
+        match self.start(&session, outset) {
             Ok(underway) => {
                 drop(patience);
                 attend(session, &lock, underway, self.tell)
@@ -139,16 +139,10 @@ impl Launch {
         })
     }
 
-    fn start(
-        &self,
-        session: &Session,
-        outset: Outset,
-        beginning: Beginning,
-    ) -> Result<Underway, CommandError> {
+    fn start(&self, session: &Session, outset: Outset) -> Result<Underway, CommandError> {
         let mut serving = Serving::start(&Setting {
             session,
             project: &self.project,
-            beginning,
             policy: self.config.policy.as_deref(),
             mountpoint: &session.dir().mountpoint(),
             mode: outset.entrance.mode(),
@@ -201,7 +195,9 @@ impl Launch {
     ) -> Result<Descriptors, CommandError> {
         let failed = |source| CommandError::io("opening what the sandbox shows", source);
         let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let home = openat(session.directory(), "home", folder, Mode::empty())
+        // By its path: a handle of the mount namespace that was left leads nowhere when no other
+        // process lives in that one (a service, a container).
+        let home = openat(CWD, session.dir().home(), folder, Mode::empty())
             .map_err(|errno| failed(errno.into()))?;
         let real_tree = serving.show_real_tree(session, &self.project)?;
         let view = serving.view().map_err(failed)?;
