@@ -1,9 +1,11 @@
 //! Making a session, whole or not at all.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 
+use aegis_policies::Journal;
 use aegisfs::layout::SessionDir;
-use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use rustix::fs::{Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with};
 use rustix::io::Errno;
 
 use super::Session;
@@ -14,7 +16,7 @@ use super::id::SessionId;
 use super::lock::Lock;
 use super::project::Project;
 use super::record::{Bytes, MountMode, Record, State};
-use super::remove::{remove, sweep};
+use super::remove::{DRAFT, remove, remove_folder, sweep};
 
 /// The folders of a session (see [`SessionDir`]).
 const FOLDERS: [&str; 7] = [
@@ -32,7 +34,8 @@ pub struct Purpose {
     pub mount: MountMode,
 }
 
-/// Makes the folders, the lock and the record of a new session of `project`.
+/// Makes the folders, the journal, the lock and the record of a new session of `project`. It gets its
+/// name last, so that whoever looks sees a whole session or none.
 ///
 /// # Errors
 /// [`SessionError`] when the file system refuses; nothing is left behind.
@@ -42,19 +45,112 @@ pub fn create(
     purpose: Purpose,
 ) -> Result<(Session, Lock), SessionError> {
     sweep(home);
-    let (id, directory) = reserve(home)?;
-    let session = Session {
-        record: record(&id, project, purpose, home),
-        dir: SessionDir::new(home.session_path(&id)),
-        directory,
-        id,
-    };
-    match furnish(&session) {
-        Ok(lock) => Ok((session, lock)),
+    loop {
+        if let Some(made) = attempt(home, project, purpose.clone())? {
+            return Ok(made);
+        }
+    }
+}
+
+/// Makes a session under a new id; `None` when another session has it.
+fn attempt(
+    home: &AegisHome,
+    project: &Project,
+    purpose: Purpose,
+) -> Result<Option<(Session, Lock)>, SessionError> {
+    let id = SessionId::generate(Moment::now())
+        .map_err(SessionError::io("naming a session in", home.path()))?;
+    let draft = Draft::make(home, &id)?;
+    let record = record(&id, project, purpose, home);
+    match draft
+        .furnish(&record)
+        .and_then(|lock| Ok((draft.publish(&id)?, lock)))
+    {
+        Ok((true, lock)) => {
+            let dir = SessionDir::new(home.session_path(&id));
+            Ok(Some((
+                Session {
+                    id,
+                    dir,
+                    directory: draft.directory,
+                    record,
+                },
+                lock,
+            )))
+        }
+        Ok((false, _)) => {
+            draft.remove();
+            Ok(None)
+        }
         Err(error) => {
-            abandon(home, &session, None);
+            draft.remove();
             Err(error)
         }
+    }
+}
+
+/// The directory of a session that is not whole yet.
+struct Draft<'a> {
+    home: &'a AegisHome,
+    name: String,
+    path: PathBuf,
+    directory: OwnedFd,
+}
+
+impl<'a> Draft<'a> {
+    fn make(home: &'a AegisHome, id: &SessionId) -> Result<Self, SessionError> {
+        let name = format!("{DRAFT}{id}");
+        let path = home.path().join("sessions").join(&name);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = mkdirat(home.sessions(), &name, Mode::RWXU);
+        let opened = made.and_then(|()| openat(home.sessions(), &name, flags, Mode::empty()));
+        match opened {
+            Ok(directory) => Ok(Self {
+                home,
+                name,
+                path,
+                directory,
+            }),
+            Err(error) => Err(SessionError::io("making the session", path)(error)),
+        }
+    }
+
+    fn furnish(&self, record: &Record) -> Result<Lock, SessionError> {
+        let failed = || SessionError::io("making the session", &self.path);
+        for folder in FOLDERS {
+            mkdirat(&self.directory, folder, Mode::RWXU).map_err(failed())?;
+        }
+        let lock = Lock::acquire(self.directory.as_fd())
+            .map_err(SessionError::io("locking the session", &self.path))?;
+        let lock = lock.ok_or_else(|| SessionError::Busy {
+            id: self.name.clone(),
+            server: None,
+        })?;
+        Journal::create(&SessionDir::new(self.path.clone()).journal())?;
+        let written = record.write(self.directory.as_fd());
+        written.map_err(SessionError::io("recording the session in", &self.path))?;
+        Ok(lock)
+    }
+
+    /// Gives the session its name; `false` when another session has it.
+    fn publish(&self, id: &SessionId) -> Result<bool, SessionError> {
+        let sessions = self.home.sessions();
+        let named = renameat_with(
+            sessions,
+            &self.name,
+            sessions,
+            id.as_str(),
+            RenameFlags::NOREPLACE,
+        );
+        match named {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(error) => Err(SessionError::io("making the session", &self.path)(error)),
+        }
+    }
+
+    fn remove(&self) {
+        let _swept_later = remove_folder(&self.path);
     }
 }
 
@@ -62,42 +158,6 @@ pub fn create(
 /// needs to hear of; what can not be removed now is removed when the next session is made.
 pub fn abandon(home: &AegisHome, session: &Session, held: Option<Lock>) {
     let _told_already = remove(home, &session.id, held);
-}
-
-/// Makes the directory of a session under an id that no other has.
-fn reserve(home: &AegisHome) -> Result<(SessionId, OwnedFd), SessionError> {
-    loop {
-        let id = SessionId::generate(Moment::now())
-            .map_err(SessionError::io("naming a session in", home.path()))?;
-        let failed = || SessionError::io("making the session", home.session_path(&id));
-        match mkdirat(home.sessions(), id.as_str(), Mode::RWXU) {
-            Err(Errno::EXIST) => {}
-            Err(error) => return Err(failed()(error)),
-            Ok(()) => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let directory = openat(home.sessions(), id.as_str(), flags, Mode::empty());
-                return directory
-                    .map(|directory| (id.clone(), directory))
-                    .map_err(failed());
-            }
-        }
-    }
-}
-
-fn furnish(session: &Session) -> Result<Lock, SessionError> {
-    let failed = || SessionError::io("making the session", session.dir.root());
-    for folder in FOLDERS {
-        mkdirat(session.directory.as_fd(), folder, Mode::RWXU).map_err(failed())?;
-    }
-    let lock = session.claim()?;
-    session
-        .record
-        .write(session.directory())
-        .map_err(SessionError::io(
-            "recording the session in",
-            session.dir.root(),
-        ))?;
-    Ok(lock)
 }
 
 fn record(id: &SessionId, project: &Project, purpose: Purpose, home: &AegisHome) -> Record {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use aegis_policies::journal::JournalError;
 use rustix::io::Errno;
 
 /// Why a session could not be found, made or kept.
@@ -64,6 +65,9 @@ pub enum SessionError {
         /// What is wrong with it.
         why: String,
     },
+    /// The journal of a session can not be made.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// The file system refused.
     #[error("{doing} `{}`: {source}", path.display())]
     Io {
@@ -109,6 +113,8 @@ impl SessionError {
             Self::Settings { .. } => {
                 "correct it: `allow` is a list of hosts, `ro` a list of absolute paths".to_owned()
             }
+            Self::Journal(JournalError::Io { source, .. }) => return next_for(source),
+            Self::Journal(_) => return None,
             Self::Io { source, .. } => return next_for(source),
         })
     }

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode, RenameFlags, ResolveFlags, fstat, openat,
@@ -16,7 +17,14 @@ use rustix::io::Errno;
 use super::error::SessionError;
 use super::home::AegisHome;
 use super::id::SessionId;
-use super::lock::Lock;
+use super::lock::{Lock, is_held};
+
+/// How the directory of a session is called that is being made.
+pub(super) const DRAFT: &str = ".draft-";
+/// How the directory of a session is called that is being removed.
+const DOOMED: &str = ".doomed-";
+/// A draft that is younger may still be in the making.
+const YOUTH: Duration = Duration::from_secs(60);
 
 /// Removes the session `id` with everything in it.
 ///
@@ -29,7 +37,7 @@ pub fn remove(home: &AegisHome, id: &SessionId, held: Option<Lock>) -> Result<()
 }
 
 fn remove_named(home: &AegisHome, id: &SessionId, held: Option<Lock>) -> io::Result<()> {
-    let doomed = CString::new(format!(".doomed-{id}"))?;
+    let doomed = CString::new(format!("{DOOMED}{id}"))?;
     renameat(home.sessions(), id.as_str(), home.sessions(), &doomed)?;
     drop(held);
     remove_tree(home.sessions(), &doomed)
@@ -52,16 +60,34 @@ pub fn remove_folder(path: &Path) -> io::Result<()> {
     remove_tree(parent.as_fd(), &CString::new(name.as_bytes())?)
 }
 
-/// Finishes removals that were cut short. What can not be removed now is left for the next time.
+/// Finishes removals that were cut short, and removes what did not become a session. What can not be
+/// removed now is left for the next time.
 pub(super) fn sweep(home: &AegisHome) {
     let Ok(names) = Dir::read_from(home.sessions()) else {
         return;
     };
     for entry in names.flatten() {
-        if entry.file_name().to_bytes().starts_with(b".doomed-") {
-            let _left_for_next_time = remove_tree(home.sessions(), entry.file_name());
+        let name = entry.file_name();
+        let is_doomed = name.to_bytes().starts_with(DOOMED.as_bytes());
+        if is_doomed || is_abandoned(home, name) {
+            let _left_for_next_time = remove_tree(home.sessions(), name);
         }
     }
+}
+
+/// Whether `name` is a draft whose maker is gone. A young one may not have its lock yet.
+fn is_abandoned(home: &AegisHome, name: &CStr) -> bool {
+    if !name.to_bytes().starts_with(DRAFT.as_bytes()) {
+        return false;
+    }
+    let Ok(draft) = open_directory(home.sessions(), name) else {
+        return false;
+    };
+    let age = fstat(&draft).ok().and_then(|status| {
+        let made = UNIX_EPOCH + Duration::from_secs(u64::try_from(status.st_mtime).ok()?);
+        SystemTime::now().duration_since(made).ok()
+    });
+    age.is_some_and(|age| age > YOUTH) && !is_held(draft.as_fd())
 }
 
 /// Removes `name` in `parent`. Folders are first moved to the top of the tree and emptied there, so

@@ -52,15 +52,6 @@ pub enum ServeError {
     },
 }
 
-/// Whether the session begins or goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beginning {
-    /// Its journal is yet to be made.
-    First,
-    /// Its journal is replayed.
-    Again,
-}
-
 /// What serving a session depends on.
 #[derive(Debug)]
 pub struct Setting<'a> {
@@ -68,8 +59,6 @@ pub struct Setting<'a> {
     pub session: &'a Session,
     /// Its project.
     pub project: &'a Project,
-    /// Whether it begins or goes on.
-    pub beginning: Beginning,
     /// The user's own policies.
     pub policy: Option<&'a str>,
     /// Where the tree is mounted.
@@ -95,7 +84,7 @@ impl Serving {
     /// [`ServeError`]; nothing is mounted then.
     pub fn start(setting: &Setting<'_>) -> Result<Self, ServeError> {
         check_device()?;
-        let journal = open_journal(setting)?;
+        let journal = Arc::new(Journal::resume(&setting.session.dir().journal())?);
         let gate = Arc::new(open_gate(setting, journal)?);
         let project = setting
             .project
@@ -171,7 +160,7 @@ impl Serving {
             mountpoint,
             mode,
         } = self;
-        real.map_or(Ok(()), RealTree::stop)?;
+        let real = real.map_or(Ok(()), RealTree::stop);
         if mode == MountMode::Namespace {
             let detached = umount2(
                 &mountpoint,
@@ -187,7 +176,8 @@ impl Serving {
         if let Ok(Err(source)) = waiting.recv_timeout(LAST_REQUESTS) {
             return Err(ServeError::Mount { mountpoint, source });
         }
-        Ok(gate.journal().sync()?)
+        gate.journal().sync()?;
+        real
     }
 
     /// Waits until something else unmounts the tree, then forces the journal to the disk.
@@ -218,14 +208,6 @@ fn check_device() -> Result<(), ServeError> {
     opened
         .map(drop)
         .map_err(|errno| ServeError::Device(errno.into()))
-}
-
-fn open_journal(setting: &Setting<'_>) -> Result<Arc<Journal>, JournalError> {
-    let directory = setting.session.dir().journal();
-    Ok(Arc::new(match setting.beginning {
-        Beginning::First => Journal::create(&directory)?,
-        Beginning::Again => Journal::resume(&directory)?,
-    }))
 }
 
 fn open_gate(setting: &Setting<'_>, journal: Arc<Journal>) -> Result<Gate, GateError> {

@@ -18,7 +18,7 @@ use super::home::{AegisHome, real_path};
 use super::lock::Lock;
 use super::project::Project;
 use super::record::{Bytes, MountMode, State};
-use super::serve::{Beginning, Serving, Setting};
+use super::serve::{Serving, Setting};
 use super::stale::detach;
 use crate::error::CommandError;
 
@@ -128,11 +128,9 @@ fn serve(
     mode: MountMode,
 ) -> Result<Serving, CommandError> {
     let policy = config.policy.as_deref();
-    let beginning = Beginning::First;
     let serving = Serving::start(&Setting {
         session,
         project,
-        beginning,
         policy,
         mountpoint,
         mode,

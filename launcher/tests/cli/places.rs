@@ -124,3 +124,32 @@ fn a_session_has_no_sessions_inside() {
     let ended = world.run("/aegis/bin/aegis-os run -- true");
     ended.refused(&["inside session"]);
 }
+
+#[test]
+fn a_full_disk_leaves_no_session() {
+    let world = World::of(Person::Ordinary);
+    let Some((user, group)) = world.switched_to() else {
+        return;
+    };
+    // Room for some of the names of a session, or for all names and no content.
+    for limit in ["nr_inodes=7", "size=4k"] {
+        let script = format!(
+            "mount -t tmpfs -o {limit},mode=700,uid={user} tmpfs {0}/view
+             exec setpriv --reuid={user} --regid={group} --clear-groups --inh-caps=-all -- sh -c '
+               {0}/aegis-os run -- true; echo status $?; ls -A {0}/view/sessions'",
+            world.at("").display(),
+        );
+        let mut command = std::process::Command::new("unshare");
+        command
+            .args(["--mount", "sh", "-ec", &script])
+            .current_dir(world.project());
+        command
+            .env("HOME", world.at("home"))
+            .env("AEGIS_HOME", world.at("view"));
+        let ended = Ended::of(command.output().unwrap()).ok();
+        assert_eq!(ended.stdout, "status 125\n", "{limit}: {}", ended.stderr);
+        for words in ["No space left", "what to do: free some space"] {
+            assert!(ended.stderr.contains(words), "{limit}: {}", ended.stderr);
+        }
+    }
+}

@@ -168,3 +168,29 @@ fn the_list_is_data_on_standard_output() {
 fn name(path: &std::path::Path) -> String {
     path.file_name().unwrap().to_str().unwrap().to_owned()
 }
+
+#[test]
+fn what_a_killed_start_or_removal_left_is_swept() {
+    let world = World::of(Person::Ordinary);
+    world.run("true").ok();
+    for left in [
+        ".draft-20200101-000000-abcd",
+        ".doomed-20200101-000000-abcd",
+    ] {
+        let path = world.at("home/.aegis/sessions").join(left);
+        fs::create_dir(&path).unwrap();
+        for name in ["lock", "file"] {
+            fs::write(path.join(name), "").unwrap();
+            world.own(&path.join(name));
+        }
+        let folder = fs::File::open(&path).unwrap();
+        folder
+            .set_modified(std::time::SystemTime::UNIX_EPOCH)
+            .unwrap();
+        world.own(&path);
+    }
+    let listed = world.aegis(&["sessions"]).ok();
+    assert!(!listed.stderr.contains("damaged"), "{}", listed.stderr);
+    world.run("true").ok();
+    assert_eq!(world.sessions().len(), 2, "{:?}", world.sessions());
+}
