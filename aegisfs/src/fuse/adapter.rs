@@ -20,8 +20,8 @@ use rustix::fs::{FileType, SeekFrom};
 use super::convert::{absent, access, attributes, file_type, node, set_time, trust};
 use crate::guard::Guard;
 use crate::overlay::{
-    DirEntry, Durable, Entry, HandleId, Lookup, New, Opened, OverlayError, RenameMode, SetAttr,
-    XattrMode,
+    Caller, DirEntry, Durable, Entry, HandleId, Lookup, New, Opened, OverlayError, RenameMode,
+    SetAttr, XattrMode,
 };
 
 /// Bytes in one write, and so the most that one request carries; the kernel's own limit is as high
@@ -44,14 +44,9 @@ impl Adapter {
         Self { guard, root }
     }
 
-    /// Does the work of a request. A fault of ours is an error of that request and nothing more: a
-    /// server that died of it would hang the agent for ever.
+    /// Does the work of a request.
     fn answer<T>(&self, work: impl FnOnce(&Guard) -> Result<T, OverlayError>) -> Result<T, Errno> {
-        match catch_unwind(AssertUnwindSafe(|| work(&self.guard))) {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(Errno::from_i32(error.errno().raw_os_error())),
-            Err(_) => Err(Errno::EIO),
-        }
+        guarded(|| work(&self.guard))
     }
 
     fn node(&self, ino: INodeNo) -> NodeId {
@@ -107,6 +102,8 @@ impl Filesystem for Adapter {
             | InitFlags::FUSE_READDIRPLUS_AUTO
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_AUTO_INVAL_DATA
+            // Without it the kernel asks for `security.capability` before every write.
+            | InitFlags::FUSE_HANDLE_KILLPRIV_V2
             | InitFlags::FUSE_CACHE_SYMLINKS;
         let offered = config.capabilities();
         // An old kernel lacks some; each of them only saves requests.
@@ -164,6 +161,12 @@ impl Filesystem for Adapter {
         let node = self.node(ino);
         let mode = mode.map(|mode| mode & 0o7777);
         let (atime, mtime) = (atime.map(set_time), mtime.map(set_time));
+        // fuser 0.18 does not pass FATTR_KILL_SUIDGID on; root alone is sure to have CAP_FSETID.
+        let caller = if request.uid() == 0 {
+            Caller::Trusted
+        } else {
+            Caller::Ordinary
+        };
         let set = SetAttr {
             mode,
             uid,
@@ -171,6 +174,7 @@ impl Filesystem for Adapter {
             size,
             atime,
             mtime,
+            caller,
         };
         match self.answer(|guard| guard.setattr(request.pid(), node, set)) {
             Ok(attr) => reply.attr(&trust(attr.follows_host), &attributes(&attr)),
@@ -353,12 +357,18 @@ impl Filesystem for Adapter {
         handle: FileHandle,
         offset: u64,
         data: &[u8],
-        _write_flags: WriteFlags,
-        _flags: OpenFlags,
+        flags: WriteFlags,
+        _open_flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.answer(|guard| guard.write(HandleId(handle.0), offset, data)) {
+        let kills = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let caller = if kills {
+            Caller::Ordinary
+        } else {
+            Caller::Trusted
+        };
+        match self.answer(|guard| guard.write(HandleId(handle.0), offset, data, caller)) {
             Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(0)),
             Err(errno) => reply.error(errno),
         }
@@ -638,6 +648,16 @@ impl Filesystem for Adapter {
     }
 }
 
+/// A fault of ours is an error of one request and nothing more: a server that died of it would hang
+/// the agent for ever.
+fn guarded<T>(work: impl FnOnce() -> Result<T, OverlayError>) -> Result<T, Errno> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(Errno::from_i32(error.errno().raw_os_error())),
+        Err(_) => Err(Errno::EIO),
+    }
+}
+
 fn open_flags(opened: Opened) -> FopenFlags {
     // Writes have reached the content file when write(2) returns: there is nothing to flush.
     let flags = FopenFlags::FOPEN_NOFLUSH;
@@ -674,5 +694,17 @@ fn reply_bytes(bytes: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr) {
         Ok(bytes) if bytes.len() > size as usize => reply.error(Errno::ERANGE),
         Ok(bytes) => reply.data(&bytes),
         Err(errno) => reply.error(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_an_error_of_that_request_alone() {
+        let fault: Result<(), Errno> = guarded(|| panic!("a fault of ours"));
+        assert_eq!(fault.unwrap_err().code(), Errno::EIO.code());
+        assert!(guarded(|| Ok(())).is_ok());
     }
 }

@@ -14,8 +14,8 @@ use aegis_policies::{Actor, Effect, Gate, Kind, Label, Labels, Permit, RelPath};
 use rustix::fs::{FileType, SeekFrom, StatVfs};
 
 use crate::overlay::{
-    Access, Attr, DirEntry, Durable, Entry, HandleId, Lookup, New, Opened, Overlay, OverlayError,
-    SetAttr, XattrMode,
+    Access, Attr, Caller, DirEntry, Durable, Entry, HandleId, Lookup, New, Opened, Overlay,
+    OverlayError, SetAttr, XattrMode,
 };
 
 type Result<T> = std::result::Result<T, OverlayError>;
@@ -288,8 +288,8 @@ impl Guard {
     ///
     /// # Errors
     /// As there.
-    pub fn write(&self, handle: HandleId, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.overlay.write_at(handle, offset, bytes)
+    pub fn write(&self, handle: HandleId, offset: u64, bytes: &[u8], caller: Caller) -> Result<()> {
+        self.overlay.write_at(handle, offset, bytes, caller)
     }
 
     /// [`Overlay::allocate`]; judged when the handle was opened.

@@ -30,9 +30,9 @@ use crate::layout::SessionDir;
 /// [`OverlayError`] when the journal or the project can not be read.
 pub fn changes(session: &SessionDir, project: BorrowedFd<'_>) -> Result<Vec<Change>, OverlayError> {
     let shadow = Shadow::replay(journal::read(&session.journal())?)?;
-    let project = project.try_clone_to_owned().map_err(|error| {
-        OverlayError::Os(Errno::from_io_error(&error).unwrap_or(Errno::IO))
-    })?;
+    let project = project
+        .try_clone_to_owned()
+        .map_err(|error| OverlayError::Os(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
     let lower = LowerRoot::new(project, Relocations::read(session)?)?;
     let mut names = Names {
         shadow: &shadow,

@@ -15,6 +15,7 @@ use super::copyup::write_all;
 use super::handles::{Handle, HandleId};
 use super::inode::Backing;
 use super::lookup::Found;
+use super::meta::Caller;
 use super::{Overlay, OverlayError, Result};
 
 /// What fsync(2) is asked to make durable.
@@ -51,9 +52,18 @@ impl Overlay {
     ///
     /// # Errors
     /// EBADF for a handle that is not open for writing, ENOSPC, and as for copy-up.
-    pub fn write_at(&self, handle: HandleId, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub fn write_at(
+        &self,
+        handle: HandleId,
+        offset: u64,
+        bytes: &[u8],
+        caller: Caller,
+    ) -> Result<()> {
         let handle = self.handle(handle)?;
         let file = self.writable(&handle)?;
+        if caller == Caller::Ordinary {
+            self.drop_set_id(&handle)?;
+        }
         write_all(&file, bytes, offset)?;
         handle
             .written

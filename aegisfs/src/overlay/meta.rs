@@ -2,9 +2,10 @@
 
 use aegis_policies::journal::{NodeId, ShadowOp};
 use aegis_policies::{Permit, RelPath};
-use rustix::fs::{Timespec, Timestamps, futimens};
+use rustix::fs::{FileType, Timespec, Timestamps, futimens};
 use rustix::io::Errno;
 
+use super::handles::Handle;
 use super::lookup::Found;
 use super::shadow::Shadow;
 use super::{Attr, Overlay, OverlayError, Result, covers, now};
@@ -24,6 +25,18 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     /// Modification time.
     pub mtime: Option<SetTime>,
+    /// Who makes the change.
+    pub caller: Caller,
+}
+
+/// Whether a change of content takes set-id bits away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Caller {
+    /// It does not: the caller has `CAP_FSETID`, or is not known to lack it.
+    #[default]
+    Trusted,
+    /// It does.
+    Ordinary,
 }
 
 /// A time to set.
@@ -41,7 +54,11 @@ impl Overlay {
     /// # Errors
     /// ESTALE, EISDIR for the size of a directory, [`OverlayError::Moved`] when the permit is for
     /// another path, ENOSPC from content or journal.
-    pub fn setattr(&self, permit: &Permit, id: NodeId, set: SetAttr) -> Result<Attr> {
+    pub fn setattr(&self, permit: &Permit, id: NodeId, mut set: SetAttr) -> Result<Attr> {
+        let truncated = set.size.is_some() && set.caller == Caller::Ordinary;
+        if set.mode.is_none() && (truncated || set.uid.is_some() || set.gid.is_some()) {
+            set.mode = without_set_id(&self.getattr(id)?, set.caller);
+        }
         if let Some(size) = set.size {
             self.truncate(permit, id, size)?;
         }
@@ -54,6 +71,31 @@ impl Overlay {
             self.set(&mut shadow, permit, id, &set, times)?;
         }
         self.getattr(id)
+    }
+
+    /// Takes set-id bits away from a file that the session has written to.
+    pub(super) fn drop_set_id(&self, handle: &Handle) -> Result<()> {
+        let node = handle.inode.id;
+        let Some(mode) = without_set_id(&self.getattr(node)?, Caller::Ordinary) else {
+            return Ok(());
+        };
+        let mut shadow = self.write();
+        let Some(path) = self.names_in(&shadow, node).shown.into_iter().next() else {
+            shadow.set_attributes(node, [Some(mode), None, None], None, None, now());
+            return Ok(());
+        };
+        let operation = ShadowOp::SetAttr {
+            path,
+            node,
+            first_touch: None,
+            mode: Some(mode),
+            uid: None,
+            gid: None,
+            atime: None,
+            mtime: None,
+            size: None,
+        };
+        self.record(&mut shadow, &handle.permit, operation)
     }
 
     fn set(
@@ -115,7 +157,6 @@ impl Overlay {
 
     /// Whether a node is a regular file.
     pub(super) fn check_file(&self, shadow: &Shadow, found: &Found) -> Result<()> {
-        use rustix::fs::FileType;
         match self.kind_of(shadow, found) {
             Some(FileType::RegularFile) => Ok(()),
             Some(FileType::Directory) => Err(Errno::ISDIR.into()),
@@ -133,6 +174,15 @@ impl SetTime {
             Self::At(nanoseconds) => nanoseconds,
         }
     }
+}
+
+/// The mode of a file after a change of owner, or of content by somebody ordinary, when that takes
+/// bits away (chown(2), write(2)). Root keeps a set-group-id bit that has no group execution.
+fn without_set_id(attr: &Attr, caller: Caller) -> Option<u32> {
+    let keeps = caller == Caller::Trusted && attr.mode & 0o010 == 0;
+    let group = if keeps { 0 } else { 0o2000 };
+    let mode = attr.mode & !(0o4000 | group);
+    (attr.kind == FileType::RegularFile && mode != attr.mode).then_some(mode)
 }
 
 /// Times for futimens(2); what is not given stays.

@@ -45,7 +45,7 @@ pub use error::OverlayError;
 pub use handles::{Access, HandleId, Opened};
 pub use io::Durable;
 pub use lookup::{Entry, Lookup, Names};
-pub use meta::{SetAttr, SetTime};
+pub use meta::{Caller, SetAttr, SetTime};
 pub use readdir::DirEntry;
 pub use rename::RenameMode;
 pub use xattr::XattrMode;

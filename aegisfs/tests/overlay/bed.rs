@@ -177,6 +177,14 @@ pub fn guard(project: &Path, session: &SessionDir) -> Guard {
     Guard::new(overlay, gate, "test".into())
 }
 
+/// How many random cases are tried: as usual, or `AEGISFS_CASES` times as many.
+pub fn cases(usual: u32) -> u32 {
+    let times = std::env::var("AEGISFS_CASES")
+        .ok()
+        .and_then(|times| times.parse().ok());
+    usual * times.unwrap_or(1)
+}
+
 /// A little of everything.
 pub fn furnish(project: &Path) {
     for name in ["a", "a/b", "a/b/c", "d", "empty"] {

@@ -8,13 +8,13 @@ use aegis_policies::journal::NodeKind;
 use aegisfs::overlay::changes::{Change, Content};
 use proptest::prelude::*;
 
-use super::bed::Bed;
+use super::bed::{Bed, cases};
 use super::model::Tree;
 use super::ops;
 use super::tree::dump;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(80), failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn applied_to_the_host_they_give_the_shadow(

@@ -41,10 +41,17 @@ fn a_full_disk_is_told_and_can_be_emptied() {
     full(fs::write(mnt.join("big"), vec![1; 8 << 20]).unwrap_err());
     full(fill(&mnt).unwrap_err());
     // Copy-up needs room that is not there.
-    full(fs::OpenOptions::new().append(true).open(mnt.join("x")).and_then(|mut file| {
-        std::io::Write::write_all(&mut file, &[2; 65536])
-    }).unwrap_err());
-    assert_eq!(fs::read(mnt.join("a/y")).unwrap(), fs::read(small.bed.project().join("a/y")).unwrap());
+    full(
+        fs::OpenOptions::new()
+            .append(true)
+            .open(mnt.join("x"))
+            .and_then(|mut file| std::io::Write::write_all(&mut file, &[2; 65536]))
+            .unwrap_err(),
+    );
+    assert_eq!(
+        fs::read(mnt.join("a/y")).unwrap(),
+        fs::read(small.bed.project().join("a/y")).unwrap()
+    );
     // A file without content frees nothing, so its removal needs the reserve.
     while symlink("x", mnt.join(format!("{}-{count}", "l".repeat(200)))).is_ok() {
         count += 1;

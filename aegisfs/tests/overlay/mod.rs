@@ -8,6 +8,7 @@ mod full;
 mod model;
 mod mounted;
 mod ops;
+mod parallel;
 mod tools;
 mod tree;
 mod user;

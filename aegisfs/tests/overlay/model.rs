@@ -5,17 +5,19 @@ use std::collections::BTreeMap;
 
 use aegis_policies::journal::{NodeId, NodeKind};
 use aegisfs::guard::Guard;
-use aegisfs::overlay::{Access, Attr, Lookup, New, OverlayError, RenameMode, SetAttr, SetTime};
+use aegisfs::overlay::{
+    Access, Attr, Caller, Lookup, New, OverlayError, RenameMode, SetAttr, SetTime,
+};
 use proptest::prelude::*;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::bed::{Bed, furnish};
+use super::bed::{Bed, cases, furnish};
 use super::ops::{self, Op};
 use super::tree::{dump, fingerprint};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(120), failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn ends_as_a_plain_directory_does(
@@ -62,7 +64,11 @@ impl Tree {
             Op::Write(path, offset, data) => {
                 let node = self.openable(path)?;
                 let opened = errno(self.guard.open(PID, node, Access::Write))?;
-                let written = errno(self.guard.write(opened.handle, *offset, data));
+                let written =
+                    errno(
+                        self.guard
+                            .write(opened.handle, *offset, data, Caller::Trusted),
+                    );
                 self.guard.release(opened.handle);
                 written
             }

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::bed::{Bed, furnish};
+use super::bed::{Bed, cases, furnish};
 use super::ops;
 use super::tree::{dump, fingerprint};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(24), failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn ends_as_a_plain_directory_does(
@@ -219,6 +219,26 @@ fn permissions_are_those_of_a_plain_directory() {
     assert!(!denied("a/y"));
     fs::set_permissions(mnt.join("a"), fs::Permissions::from_mode(0o700)).unwrap();
     assert!(denied("a/y"));
+}
+
+/// As on a plain directory: writing, truncating and changing the owner take the bits away, for
+/// everybody but root.
+#[test]
+fn set_id_bits_go_when_somebody_else_writes() {
+    let mut bed = Bed::new();
+    let plain = bed.root().join("plain");
+    fs::create_dir(&plain).unwrap();
+    let mnt = bed.mount();
+    fs::set_permissions(bed.root(), fs::Permissions::from_mode(0o755)).unwrap();
+    let modes = |directory: &Path| -> Vec<u32> {
+        let script = "for f in w t c r; do echo x > $f; chmod 6777 $f; done; cp -p w k; chmod 6767 k; \
+            setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'echo y >> w; : > t; echo y >> k'; \
+            chown 5 c; echo y >> r";
+        super::tools::run(directory, "set-id", script);
+        let mode = |name| fs::metadata(directory.join(name)).unwrap().mode() & 0o7777;
+        ["w", "t", "c", "r", "k"].map(mode).to_vec()
+    };
+    assert_eq!(modes(&mnt), modes(&plain));
 }
 
 #[test]
