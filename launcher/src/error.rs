@@ -8,6 +8,7 @@ use aegis_policies::journal::JournalError;
 
 use crate::sandbox::SandboxError;
 use crate::session::exits::ExitsError;
+use crate::session::next_for_system;
 use crate::session::serve::ServeError;
 use crate::session::{ProjectError, SessionError};
 
@@ -104,11 +105,13 @@ impl CommandError {
             Self::Project(error) => Some(next_for_project(error).to_owned()),
             Self::NoMount { .. } => Some(SEE_DOCTOR.to_owned()),
             Self::Exits(error) => next_for_exits(error).map(str::to_owned),
+            Self::Serve(ServeError::Journal(error)) => next_for_journal(error),
             Self::Serve(error) => next_for_serve(error).map(str::to_owned),
             Self::Sandbox(error) => next_for_sandbox(error).map(str::to_owned),
             Self::Told { next, .. } if !next.is_empty() => Some(next.clone()),
             Self::NobodyToAsk { .. } => Some("add `--yes` to agree beforehand".to_owned()),
-            Self::Journal(_) | Self::Io { .. } | Self::Told { .. } => None,
+            Self::Journal(error) => next_for_journal(error),
+            Self::Io { .. } | Self::Told { .. } => None,
         }
     }
 
@@ -120,6 +123,18 @@ impl CommandError {
             Self::Sandbox(SandboxError::CommandHidden(..)) => NOT_EXECUTABLE,
             _ => OWN_FAILURE,
         }
+    }
+}
+
+fn next_for_journal(error: &JournalError) -> Option<String> {
+    match error {
+        JournalError::Io { source, .. } => next_for_system(source),
+        JournalError::Damaged { .. } => Some(
+            "`aegis-os audit` shows what lies before the damage; `aegis-os discard` throws the \
+             session away"
+                .to_owned(),
+        ),
+        _ => None,
     }
 }
 

@@ -113,14 +113,15 @@ impl SessionError {
             Self::Settings { .. } => {
                 "correct it: `allow` is a list of hosts, `ro` a list of absolute paths".to_owned()
             }
-            Self::Journal(JournalError::Io { source, .. }) => return next_for(source),
+            Self::Journal(JournalError::Io { source, .. }) => return next_for_system(source),
             Self::Journal(_) => return None,
-            Self::Io { source, .. } => return next_for(source),
+            Self::Io { source, .. } => return next_for_system(source),
         })
     }
 }
 
-fn next_for(source: &io::Error) -> Option<String> {
+/// What to do about a refusal of the file system that sessions are kept on.
+pub(crate) fn next_for_system(source: &io::Error) -> Option<String> {
     let next = match Errno::from_io_error(source)? {
         Errno::NOSPC | Errno::DQUOT => {
             "free some space on that disk, or set `AEGIS_HOME` to a folder on another one"

@@ -27,9 +27,10 @@ pub fn find(given: Option<&str>) -> Result<Session, SessionError> {
     let Some(home) = AegisHome::open()? else {
         return Err(given.map_or_else(none_here, unknown));
     };
+    let listing = list()?;
     match given {
         Some(prefix) => Session::open(&home, &find_id(&home, prefix)?),
-        None => newest_here(list()?),
+        None => newest_here(listing),
     }
 }
 

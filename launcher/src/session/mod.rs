@@ -34,6 +34,7 @@ use serve::ServeError;
 
 pub use create::{Purpose, abandon, create};
 pub use error::SessionError;
+pub(crate) use error::next_for_system;
 pub use find::{Listing, find, find_id, list};
 pub use home::AegisHome;
 pub use id::SessionId;
