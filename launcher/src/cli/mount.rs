@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use super::{Outcome, talk};
 use crate::session::AegisHome;
 use crate::session::config::Config;
+use crate::session::home::shown;
 use crate::session::project::Project;
 use crate::session::view::View;
 
@@ -40,7 +41,7 @@ pub fn run(args: &Args) -> Outcome {
     talk::say(&format!(
         "aegis-os: session {} is mounted on `{}`; Ctrl-C unmounts it",
         view.session().id(),
-        view.mountpoint().display()
+        shown(view.mountpoint())
     ));
     let session = view.attend()?;
     talk::say(&format!(

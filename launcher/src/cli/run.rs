@@ -9,6 +9,7 @@ use aegis_policies::path::escape;
 
 use super::{Outcome, talk};
 use crate::session::config::Config;
+use crate::session::home::shown;
 use crate::session::launch::{Finished, Launch};
 use crate::session::project::{Project, current_directory};
 use crate::session::{AegisHome, summary};
@@ -16,10 +17,11 @@ use crate::session::{AegisHome, summary};
 /// Runs a command in a sandbox, on a copy-on-write view of the project.
 ///
 /// The project is the nearest folder above the current one that holds `.git`, or else the current
-/// folder. The command sees it at its usual place and may change everything in it except names
-/// that git would execute; the changes stay in the session. The rest of the machine is read-only,
-/// home directories and credentials are hidden, and the only way to the network is a proxy that
-/// refuses every host you did not allow.
+/// folder. The command sees it at its usual place and may change everything in it except names that
+/// git would execute and the settings of agents; what usually holds credentials it can not read. The
+/// changes stay in the session. The rest of the machine is read-only, home directories and
+/// credentials are hidden, and the only way to the network is a proxy that refuses every host you
+/// did not allow.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -66,7 +68,7 @@ pub fn run(args: &Args) -> Outcome {
     let agent = args.name.clone().unwrap_or_else(|| agent_of(&args.command));
     talk::say(&format!(
         "aegis-os: working on a view of `{}`",
-        project.path().display()
+        shown(project.path())
     ));
     let launch = Launch {
         home,

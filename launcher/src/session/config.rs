@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::error::SessionError;
-use super::home::{AegisHome, user_home};
+use super::home::{AegisHome, shown, user_home};
 
 const SETTINGS: &str = "config.toml";
 const POLICY: &str = "policy.cedar";
@@ -58,7 +58,7 @@ fn expand(home: &AegisHome, path: &Path) -> Result<PathBuf, SessionError> {
     }
     Err(wrong(
         home,
-        &format!("`ro` has the relative path `{}`", path.display()),
+        &format!("`ro` has the relative path `{}`", shown(path)),
     ))
 }
 

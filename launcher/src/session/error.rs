@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use aegis_policies::journal::JournalError;
 use rustix::io::Errno;
 
+use super::home::shown;
+
 /// Why a session could not be found, made or kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -14,7 +16,7 @@ pub enum SessionError {
     #[error("there is no place for sessions: neither `AEGIS_HOME` nor `HOME` is set")]
     NoHome,
     /// The folder of all sessions, or a setting in it, could be changed by somebody else.
-    #[error("`{}` can not be trusted: {why}", path.display())]
+    #[error("`{}` can not be trusted: {why}", shown(path))]
     UnsafeHome {
         /// The folder or file.
         path: PathBuf,
@@ -22,7 +24,7 @@ pub enum SessionError {
         why: &'static str,
     },
     /// No session of the project exists.
-    #[error("there is no session for `{}`", project.display())]
+    #[error("there is no session for `{}`", shown(project))]
     NoneHere {
         /// The folder that was looked from.
         project: PathBuf,
@@ -58,7 +60,7 @@ pub enum SessionError {
         why: String,
     },
     /// The user's settings can not be understood.
-    #[error("the settings in `{}` can not be used: {why}", path.display())]
+    #[error("the settings in `{}` can not be used: {why}", shown(path))]
     Settings {
         /// The file.
         path: PathBuf,
@@ -69,7 +71,7 @@ pub enum SessionError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The file system refused.
-    #[error("{doing} `{}`: {source}", path.display())]
+    #[error("{doing} `{}`: {source}", shown(path))]
     Io {
         /// What was being done, as a gerund.
         doing: &'static str,
@@ -101,7 +103,7 @@ impl SessionError {
             Self::UnsafeHome { path, .. } => format!(
                 "make it yours alone (`chmod go-w {0}`, `chown $(id -u) {0}`) or set `AEGIS_HOME` \
                  to another folder",
-                path.display()
+                shown(path)
             ),
             Self::NoneHere { .. } => {
                 "`aegis-os sessions` lists all; `aegis-os run -- COMMAND` starts one".to_owned()

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use aegis_policies::path::escape;
 use rustix::fs::{Dir, Mode, OFlags, RawMode, fstat, mkdirat, openat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -153,6 +154,12 @@ pub fn user_homes() -> Vec<PathBuf> {
         .into_iter()
         .chain(user.ok().flatten().map(|user| user.dir))
         .collect()
+}
+
+/// A path, fit for a terminal: a directory may be called anything.
+#[must_use]
+pub fn shown(path: &Path) -> String {
+    escape(path.as_os_str().as_bytes())
 }
 
 /// The path of what a descriptor is open on, as the kernel knows it.

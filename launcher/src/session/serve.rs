@@ -18,6 +18,7 @@ use nix::mount::{MntFlags, umount2};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::Session;
+use super::home::shown;
 use super::project::Project;
 use super::real_tree::RealTree;
 use super::record::MountMode;
@@ -43,7 +44,10 @@ pub enum ServeError {
     #[error("`/dev/fuse` can not be opened: {0}")]
     Device(io::Error),
     /// The tree can not be mounted.
-    #[error("the project's view can not be mounted on `{}`: {source}", mountpoint.display())]
+    #[error(
+        "the project's view can not be mounted on `{}`: {source}",
+        shown(mountpoint)
+    )]
     Mount {
         /// Where.
         mountpoint: PathBuf,

@@ -14,7 +14,7 @@ use super::Session;
 use super::clock::Moment;
 use super::config::Config;
 use super::create::{Purpose, abandon, create};
-use super::home::{AegisHome, real_path};
+use super::home::{AegisHome, real_path, shown};
 use super::lock::Lock;
 use super::project::Project;
 use super::record::{Bytes, MountMode, State};
@@ -151,7 +151,7 @@ fn ending() -> SigSet {
 /// Finds the mountpoint to be an empty folder apart from `others`.
 fn check_mountpoint(path: &Path, others: &[&Path]) -> Result<PathBuf, CommandError> {
     let refuse = |why: String| {
-        let what = format!("`{}` can not be mounted on", path.display());
+        let what = format!("`{}` can not be mounted on", shown(path));
         CommandError::told(
             &what,
             why,
@@ -163,7 +163,7 @@ fn check_mountpoint(path: &Path, others: &[&Path]) -> Result<PathBuf, CommandErr
         openat(CWD, path, flags, Mode::empty()).map_err(|errno| refuse(errno.to_string()))?;
     let real = real_path(directory.as_fd()).map_err(|error| refuse(error.to_string()))?;
     for other in others {
-        let other_shown = other.display();
+        let other_shown = shown(other);
         if real.starts_with(other) {
             return Err(refuse(format!("it lies in `{other_shown}`")));
         }

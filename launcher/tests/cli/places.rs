@@ -153,3 +153,23 @@ fn a_full_disk_leaves_no_session() {
         }
     }
 }
+
+#[test]
+fn a_project_can_have_any_name() {
+    use std::os::unix::ffi::OsStrExt;
+    let world = World::of(Person::Ordinary);
+    let name = std::ffi::OsStr::from_bytes(b"a \xff\nb\x1b[31m");
+    let strange = world.at("home").join(name);
+    fs::rename(world.project(), &strange).unwrap();
+    fs::create_dir(world.project()).unwrap();
+    let mut command = world.command(&["run", "--", "sh", "-c", "pwd; cat kept; echo x > new"]);
+    let ended = Ended::of(command.current_dir(&strange).output().unwrap()).ok();
+    assert!(ended.stdout.ends_with("kept\n"));
+    assert!(!ended.stderr.contains('\u{1b}'), "{}", ended.stderr);
+    let mut command = world.command(&["status"]);
+    let status = Ended::of(command.current_dir(&strange).output().unwrap())
+        .ok()
+        .stdout;
+    assert!(status.contains("a \\xff\\u{a}b\\u{1b}[31m"), "{status}");
+    assert!(status.contains("1 created: new"), "{status}");
+}

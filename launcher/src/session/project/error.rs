@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::super::home::shown;
+
 /// Why a directory can not be a project.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -14,7 +16,7 @@ pub enum ProjectError {
     #[error("a session can not be started inside session `{0}`")]
     Nested(String),
     /// The directory can not be opened.
-    #[error("the project `{}` can not be opened: {source}", path.display())]
+    #[error("the project `{}` can not be opened: {source}", shown(path))]
     Unreachable {
         /// The directory.
         path: PathBuf,
@@ -22,13 +24,13 @@ pub enum ProjectError {
         source: io::Error,
     },
     /// Another directory has taken the place of a session's project.
-    #[error("`{}` is not the directory that the session was made for", path.display())]
+    #[error("`{}` is not the directory that the session was made for", shown(path))]
     Replaced {
         /// The directory.
         path: PathBuf,
     },
     /// The directory holds what must stay hidden from an agent.
-    #[error("`{}` can not be a project: {why}", path.display())]
+    #[error("`{}` can not be a project: {why}", shown(path))]
     TooWide {
         /// The directory.
         path: PathBuf,
@@ -36,7 +38,11 @@ pub enum ProjectError {
         why: &'static str,
     },
     /// The directory lies in the session folder.
-    #[error("`{}` can not be a project: it lies in the session folder `{}`", path.display(), home.display())]
+    #[error(
+        "`{}` can not be a project: it lies in the session folder `{}`",
+        shown(path),
+        shown(home)
+    )]
     InSessions {
         /// The directory.
         path: PathBuf,
@@ -44,7 +50,11 @@ pub enum ProjectError {
         home: PathBuf,
     },
     /// The session folder lies in the project.
-    #[error("the session folder `{}` lies in the project `{}`, where the agent would see it", home.display(), path.display())]
+    #[error(
+        "the session folder `{}` lies in the project `{}`, where the agent would see it",
+        shown(home),
+        shown(path)
+    )]
     HoldsSessions {
         /// The directory.
         path: PathBuf,
@@ -52,7 +62,7 @@ pub enum ProjectError {
         home: PathBuf,
     },
     /// The file system can not carry a project.
-    #[error("`{}` can not be a project: it is on `{kind}`, {why}", path.display())]
+    #[error("`{}` can not be a project: it is on `{kind}`, {why}", shown(path))]
     FileSystem {
         /// The directory.
         path: PathBuf,

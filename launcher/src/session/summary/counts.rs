@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use aegis_policies::RelPath;
 use aegisfs::overlay::changes::Change;
 
 /// How many names changed, and how.
@@ -21,13 +22,18 @@ impl Counts {
     /// Counts `changes`; git's own records are left out.
     #[must_use]
     pub fn of(changes: &[Change]) -> Self {
+        let gone = gone(changes);
         let mut counts = Self::default();
         for change in work(changes) {
-            let counter = match (&change.moved_from, &change.before, &change.after) {
-                (_, _, None) => &mut counts.deleted,
-                (Some(_), _, Some(_)) => &mut counts.moved,
-                (None, None, Some(_)) => &mut counts.created,
-                (None, Some(_), Some(_)) => &mut counts.modified,
+            let is_moved = change
+                .moved_from
+                .as_ref()
+                .is_some_and(|old| gone.contains(old));
+            let counter = match (&change.before, &change.after) {
+                (_, None) => &mut counts.deleted,
+                (_, Some(_)) if is_moved => &mut counts.moved,
+                (None, Some(_)) => &mut counts.created,
+                (Some(_), Some(_)) => &mut counts.modified,
             };
             *counter += 1;
         }
@@ -62,6 +68,11 @@ pub(super) fn work(changes: &[Change]) -> impl Iterator<Item = &Change> {
         let is_old_name = change.after.is_none() && left.contains(&change.path);
         !is_old_name && !is_git_record(change)
     })
+}
+
+fn gone(changes: &[Change]) -> BTreeSet<&RelPath> {
+    let gone = changes.iter().filter(|change| change.after.is_none());
+    gone.map(|change| &change.path).collect()
 }
 
 pub(super) fn is_git_record(change: &Change) -> bool {
