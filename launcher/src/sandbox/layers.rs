@@ -42,6 +42,11 @@ impl Layers {
         self.shows_after(path.to_owned(), MOST_LINKS)
     }
 
+    /// Whether an empty file was placed over one of the host.
+    pub(super) fn covers(&self, path: &Path) -> bool {
+        self.0.get(path) == Some(&What::Empty)
+    }
+
     /// Whether something was placed directly in a directory.
     pub(super) fn holds_child_of(&self, directory: &Path) -> bool {
         self.0.keys().any(|at| at.parent() == Some(directory))

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio as ChildStdio};
 
 use rustix::event::{PollFd, PollFlags};
@@ -131,6 +132,12 @@ pub fn start(
 }
 
 fn order(plan: &Plan, held: &Descriptors, stdio: &Stdio) -> Result<Order, SandboxError> {
+    let paths = |paths: &[PathBuf]| {
+        paths
+            .iter()
+            .map(|path| Bytes::from(path.as_path()))
+            .collect()
+    };
     Ok(Order {
         command: plan
             .command
@@ -138,11 +145,8 @@ fn order(plan: &Plan, held: &Descriptors, stdio: &Stdio) -> Result<Order, Sandbo
             .map(|word| Bytes::from(word.as_os_str()))
             .collect(),
         doors: plan.doors.clone(),
-        writable: plan
-            .writable
-            .iter()
-            .map(|path| Bytes::from(path.as_path()))
-            .collect(),
+        writable: paths(&plan.writable),
+        unreadable: paths(&plan.unreadable),
         expected: expected(plan, held)
             .map_err(SandboxError::system("looking at what is to be bound"))?,
         streams: stdio.streams(),

@@ -20,6 +20,8 @@ pub(super) struct Order {
     pub(super) doors: Vec<u16>,
     /// Below these Landlock allows to write.
     pub(super) writable: Vec<Bytes>,
+    /// These Landlock keeps from being read.
+    pub(super) unreadable: Vec<Bytes>,
     /// What must be found at a path, to be sure that the right thing was bound.
     pub(super) expected: Vec<Expected>,
     /// Standard input, output and error.

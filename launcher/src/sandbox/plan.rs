@@ -63,6 +63,8 @@ pub struct Plan {
     pub doors: Vec<u16>,
     /// Below these paths Landlock allows to write.
     pub writable: Vec<PathBuf>,
+    /// Files that Landlock keeps from being read, beside the mount that covers them.
+    pub unreadable: Vec<PathBuf>,
     /// What builds it.
     pub bubblewrap: Bubblewrap,
     /// The private home's path.
@@ -87,10 +89,12 @@ impl Plan {
         expose_programs(&mut layers, request, facts)?;
         hide_again(&mut layers, request);
         place_project(&mut layers, request);
+        let unreadable = unreadable(&layers, facts);
         let environment = variables::build(request, facts, &layers);
         place_own(&mut layers);
         Ok(Self {
             environment,
+            unreadable,
             bubblewrap: facts.bubblewrap.clone(),
             mounts: layers.into_mounts(),
             directory: request.directory.clone(),
@@ -327,6 +331,17 @@ fn writable(request: &Request, facts: &HostFacts) -> Vec<PathBuf> {
     places
 }
 
+/// A mount on a file goes away when the host puts a new file in its place, as an editor or passwd(1)
+/// does; so the name has a second lock.
+fn unreadable(layers: &Layers, facts: &HostFacts) -> Vec<PathBuf> {
+    facts
+        .masks
+        .iter()
+        .map(|mask| mask.path.clone())
+        .filter(|path| layers.covers(path))
+        .collect()
+}
+
 fn words(text: &OsStr) -> String {
     text.to_string_lossy().into_owned()
 }
@@ -341,6 +356,9 @@ impl fmt::Display for Plan {
         }
         for place in &self.writable {
             writeln!(out, "landlock: writing below {:?}", place.as_os_str())?;
+        }
+        for place in &self.unreadable {
+            writeln!(out, "landlock: no reading of {:?}", place.as_os_str())?;
         }
         for door in &self.doors {
             writeln!(out, "door 127.0.0.1:{door}")?;

@@ -1,5 +1,6 @@
 //! Landlock and resource limits: what holds on top of the mounts.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -20,15 +21,19 @@ const MOST_PROCESSES: u64 = 8192;
 /// Enough for watchers and databases (fs.nr_open is 1,048,576 by default).
 const MOST_DESCRIPTORS: u64 = 524_288;
 
-/// Allows writing below `writable` and to devices, reading and executing everywhere.
-pub(super) fn landlock(writable: &[PathBuf]) -> Result<Enforced, RulesetError> {
+/// Allows writing below `writable` and to devices, executing everywhere, and reading everything but
+/// `unreadable`.
+pub(super) fn landlock(
+    writable: &[PathBuf],
+    unreadable: &[PathBuf],
+) -> Result<Enforced, RulesetError> {
     let everything = AccessFs::from_all(PLANNED);
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(everything)?
         .scope(Scope::AbstractUnixSocket | Scope::Signal)?
         .create()?;
-    rules = allow(rules, Path::new("/"), AccessFs::from_read(PLANNED))?;
+    rules = allow_reading(rules, Path::new("/"), unreadable)?;
     rules = allow(rules, Path::new("/dev"), devices())?;
     for place in writable {
         rules = allow(rules, place, everything)?;
@@ -42,6 +47,41 @@ pub(super) fn landlock(writable: &[PathBuf]) -> Result<Enforced, RulesetError> {
         )?;
     }
     Ok(enforced(&rules.restrict_self()?))
+}
+
+/// Landlock knows no exceptions, so around each one everything else is allowed by name. What the
+/// host puts there later cannot be read.
+fn allow_reading(
+    mut rules: RulesetCreated,
+    place: &Path,
+    unreadable: &[PathBuf],
+) -> Result<RulesetCreated, RulesetError> {
+    if !unreadable.iter().any(|path| path.starts_with(place)) {
+        return allow(rules, place, AccessFs::from_read(PLANNED));
+    }
+    if unreadable.iter().any(|path| path == place) {
+        return allow_if_empty(rules, place);
+    }
+    rules = allow(rules, place, AccessFs::Execute | AccessFs::ReadDir)?;
+    // A directory that cannot be listed shows nothing that could be read.
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        if !is_link {
+            rules = allow_reading(rules, &entry.path(), unreadable)?;
+        }
+    }
+    Ok(rules)
+}
+
+/// The empty file that covers a hidden one can be read, because programs take a file that is there
+/// and refused for a fault (git does). The rule is about this file, not about its name.
+fn allow_if_empty(rules: RulesetCreated, place: &Path) -> Result<RulesetCreated, RulesetError> {
+    match PathFd::new(place) {
+        Ok(file) if rustix::fs::fstat(&file).is_ok_and(|status| status.st_size == 0) => {
+            rules.add_rule(PathBeneath::new(file, AccessFs::ReadFile))
+        }
+        _ => Ok(rules),
+    }
 }
 
 fn allow(

@@ -7,7 +7,6 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
@@ -16,7 +15,7 @@ use rustix::pty::OpenptFlags;
 
 use super::channel::Channel;
 use super::linux::Enforced;
-use super::message::{Expected, Go, Order, Ready, Stream, Verdict};
+use super::message::{Bytes, Expected, Go, Order, Ready, Stream, Verdict};
 use super::{restrict, seccomp};
 use crate::sys;
 
@@ -127,13 +126,10 @@ impl Stage {
         sys::descriptor::close_on_exec_from(3).map_err(words)?;
         let table = aegis_policies::tables::seccomp().map_err(|error| error.to_string())?;
         let programs = seccomp::compile(&table).map_err(|error| error.to_string())?;
-        let writable: Vec<PathBuf> = self
-            .order
-            .writable
-            .iter()
-            .map(|place| place.to_path())
-            .collect();
-        let enforced = restrict::landlock(&writable).map_err(|error| error.to_string())?;
+        let paths = |paths: &[Bytes]| paths.iter().map(Bytes::to_path).collect::<Vec<_>>();
+        let enforced =
+            restrict::landlock(&paths(&self.order.writable), &paths(&self.order.unreadable))
+                .map_err(|error| error.to_string())?;
         seccomp::install(&programs).map_err(|error| error.to_string())?;
         Ok(enforced)
     }
@@ -204,10 +200,7 @@ fn terminal() -> io::Result<(OwnedFd, OwnedFd)> {
     reason = "the sandbox room starts the command"
 )]
 fn run(order: Order) -> ExitCode {
-    let mut words = order
-        .command
-        .into_iter()
-        .map(super::message::Bytes::into_text);
+    let mut words = order.command.into_iter().map(Bytes::into_text);
     let Some(program) = words.next() else {
         return ExitCode::from(BROKEN);
     };

@@ -8,6 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use aegis_launcher::sandbox::facts::Place;
+use aegis_launcher::sandbox::mount::Kind;
 use aegis_launcher::sandbox::{self, Descriptors, Plan, Request, Running, Waiting};
 use aegis_launcher::terminal::Stdio;
 use tempfile::TempDir;
@@ -81,6 +83,10 @@ fn binary() -> PathBuf {
 pub struct Body {
     folder: TempDir,
     pub request: Request,
+    /// Files to hide beside those of the table.
+    pub masks: Vec<PathBuf>,
+    /// Whether bubblewrap is used as an old one that does not bind by descriptor.
+    pub is_old: bool,
     /// Variables that the launcher seems to have.
     pub variables: Vec<(OsString, OsString)>,
 }
@@ -116,6 +122,8 @@ impl Body {
         Self {
             folder,
             request,
+            masks: Vec::new(),
+            is_old: false,
             variables: Vec::new(),
         }
     }
@@ -161,6 +169,11 @@ impl Body {
     pub fn plan(&self) -> Result<Plan, sandbox::SandboxError> {
         let mut facts = sandbox::facts::gather(&self.request)?;
         facts.environment.extend(self.variables.iter().cloned());
+        facts.masks.extend(self.masks.iter().map(|path| Place {
+            path: path.clone(),
+            kind: Kind::File,
+        }));
+        facts.bubblewrap.binds_descriptors &= !self.is_old;
         Plan::build(&self.request, &facts)
     }
 
@@ -180,4 +193,14 @@ impl Body {
 
 fn open(path: &Path) -> OwnedFd {
     File::open(path).unwrap().into()
+}
+
+/// Whether a process with this command line exists.
+pub fn is_running(words: &[&str]) -> bool {
+    let wanted = format!("{}\0", words.join("\0"));
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
+        .any(|line| line == wanted.as_bytes())
 }

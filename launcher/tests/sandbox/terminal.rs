@@ -194,6 +194,19 @@ fn a_closed_terminal_ends_the_session() {
 }
 
 #[test]
+fn a_launcher_that_is_killed_takes_everything_along() {
+    let mark = format!("32{}", std::process::id());
+    let mut terminal = Scripted::start(&format!("setsid sleep {mark} & echo ready; sleep {mark}"));
+    terminal.expect("ready");
+    terminal.launcher.kill().unwrap();
+    terminal.launcher.wait().unwrap();
+    while super::body::is_running(&["sleep", &mark]) {
+        // The kernel kills one after the other; a survivor is found by the test's own deadline.
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn job_control_works() {
     let mut terminal = Scripted::start("PS1='ready> ' exec bash --norc --noprofile -i");
     terminal

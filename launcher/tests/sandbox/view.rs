@@ -140,6 +140,76 @@ fn a_link_left_in_the_private_home_leads_nowhere() {
     );
 }
 
+#[test]
+fn a_file_that_the_host_replaces_stays_hidden() {
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    // A place that is shown, as /etc is.
+    let place = tempfile::Builder::new()
+        .prefix("aegis-test-")
+        .tempdir_in("/opt")
+        .unwrap();
+    let secret = place.path().join("secret");
+    for name in ["secret", "other"] {
+        fs::write(place.path().join(name), format!("{name}\n")).unwrap();
+    }
+    // Otherwise readable for everybody, so that nothing but the lock is in the way.
+    super::body::open_to_all(place.path());
+    let mut body = Body::new();
+    body.masks = vec![secret.clone()];
+    let at = place.path().display().to_string();
+    body.request.command = ["sh", "-c"]
+        .map(Into::into)
+        .into_iter()
+        .chain([format!(
+            "touch ready; until [ -e go ]; do sleep 0.02; done; cat {at}/* >out 2>err"
+        )
+        .into()])
+        .collect();
+    let (running, _open) = body.start();
+    let project = body.request.project.clone();
+    while !project.join("ready").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    fs::write(place.path().join("new"), "new\n").unwrap();
+    rustix::fs::rename(place.path().join("new"), &secret).unwrap();
+    fs::write(project.join("go"), "").unwrap();
+    running.wait().unwrap();
+    assert_eq!(fs::read_to_string(project.join("out")).unwrap(), "other\n");
+    assert!(
+        fs::read_to_string(project.join("err"))
+            .unwrap()
+            .contains("Permission denied")
+    );
+}
+
+#[test]
+fn git_itself_works_beside_the_shim() {
+    as_both_users("sandbox::view::git_itself_works_beside_the_shim", || {
+        // The host's /etc/gitconfig is hidden; git takes one that is refused for a fault.
+        let ended = Body::new().run(
+            "PATH=${PATH#/aegis/bin:}; command -v git | grep aegis; git init -q . && git status -s",
+        );
+        assert_eq!((ended.code, ended.said.as_str()), (0, "?? .said\n"));
+    });
+}
+
+#[test]
+fn an_old_bubblewrap_builds_the_same() {
+    as_both_users("sandbox::view::an_old_bubblewrap_builds_the_same", || {
+        let mut body = Body::with_project(OsStr::from_bytes(b"a\nb"));
+        body.is_old = true;
+        let ended = body.run("pwd; touch ~/x made; ls /aegis/host/project /aegis/bin");
+        assert!(
+            ended.said.contains("aegis-os\naos\ngit\n"),
+            "{}",
+            ended.said
+        );
+        assert!(body.request.project.join("made").exists());
+    });
+}
+
 fn aegis_home() -> std::path::PathBuf {
     std::env::var_os("HOME").unwrap().into()
 }
