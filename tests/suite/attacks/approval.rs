@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::attack;
+use super::world::soon;
 
 #[test]
 fn ending_a_neighbour() {
@@ -21,9 +22,10 @@ fn changing_the_project_after_the_session() {
                 .to_owned()
         },
         |world, _| {
-            std::thread::sleep(Duration::from_millis(1500));
-            let shown = world.env.aegis(&["diff"]).output();
-            world.project_has("keep.txt", "EVIL") || shown.contains("EVIL")
+            soon(Duration::from_secs(3), || {
+                let shown = world.env.aegis(&["diff"]).output();
+                world.project_has("keep.txt", "EVIL") || shown.contains("EVIL")
+            })
         },
     );
 }

@@ -12,7 +12,7 @@ fn reaches_a_listener(program: impl Fn(&World) -> String) {
                 program(world)
             )
         },
-        |world, _| world.received().contains("EXFILTRATED"),
+        |world, _| world.hears("EXFILTRATED"),
     );
 }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use aegis_tests::{Finished, TestEnv};
 
@@ -104,11 +105,12 @@ impl World {
         status.is_ok_and(|text| !text.contains(") Z "))
     }
 
-    /// What arrived at any of the listening sockets.
-    pub(super) fn received(&self) -> String {
+    /// Whether `text` arrives at any of the listening sockets.
+    pub(super) fn hears(&self, text: &str) -> bool {
         // What was sent just before the end of the session may still be on its way.
-        thread::sleep(std::time::Duration::from_millis(100));
-        String::from_utf8_lossy(&self.received.lock().unwrap()).into_owned()
+        soon(Duration::from_secs(1), || {
+            String::from_utf8_lossy(&self.received.lock().unwrap()).contains(text)
+        })
     }
 
     /// Whether a file below the home directory holds `text`.
@@ -127,6 +129,18 @@ impl Drop for World {
         let _ = self.victim.kill();
         let _ = self.victim.wait();
     }
+}
+
+/// Whether something becomes true within `limit`.
+pub(super) fn soon(limit: Duration, condition: impl Fn() -> bool) -> bool {
+    let started = Instant::now();
+    while !condition() {
+        if started.elapsed() > limit {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    true
 }
 
 fn contains(path: &Path, text: &str) -> bool {
