@@ -20,6 +20,24 @@ pub fn entries(env: &TestEnv) -> Vec<Value> {
         .collect()
 }
 
+/// What was refused, each as `kind name`.
+#[must_use]
+#[track_caller]
+pub fn refusals(env: &TestEnv) -> Vec<String> {
+    let entries = entries(env);
+    let refused = entries.iter().filter(|entry| entry["event"] == "refused");
+    let words = refused.map(|entry| {
+        let details = &entry["details"];
+        let scope = &details["scope"];
+        let name = scope["path"]
+            .as_str()
+            .or_else(|| scope["host"].as_str())
+            .unwrap_or("?");
+        format!("{} {name}", details["kind"].as_str().unwrap_or("?"))
+    });
+    words.collect()
+}
+
 /// The entries that mention `word`, as text.
 #[must_use]
 #[track_caller]

@@ -42,7 +42,13 @@ fn complete(agent: Agent) {
     key_stays_outside(&inside, &results, &seen);
     nothing_got_out(&enforced, &results);
     tree::assert_same(&tree::read(&enforced.project().join(".git"), &[]), &git);
-    let refused = audit::mentioning(&enforced, "efused").len();
+    let refused = audit::refusals(&enforced);
+    assert!(
+        refused
+            .iter()
+            .any(|one| one == "fs.write .git/hooks/pre-commit"),
+        "{refused:?}"
+    );
     let landing = enforced.land();
 
     let plain = TestEnv::with_repository();
@@ -51,17 +57,34 @@ fn complete(agent: Agent) {
     let bare = work(&plain, agent, &outside, &script, false).ok();
     same_result(&enforced, &plain);
 
-    println!("| agent | steps | requests | refusals on record | with the sandbox | without |");
+    println!("| agent | did | refused, on record | requests | in the sandbox | without |");
     println!("|---|---|---|---|---|---|");
     println!(
-        "| {} | {} | {} | {refused} | {:.2} s + landing {:.2} s | {:.2} s |",
+        "| {} | {} | {} | {} | {:.2} s + landing {:.2} s | {:.2} s |",
         agent.name(),
-        task(&enforced).len(),
+        did(&task(&enforced)),
+        refused.join(", "),
         inside.requests().len(),
         seen.wall.as_secs_f64(),
         landing.wall.as_secs_f64(),
         bare.wall.as_secs_f64()
     );
+}
+
+fn did(steps: &[Step]) -> String {
+    let mut counts = [("read", 0), ("edit", 0), ("write", 0), ("shell", 0)];
+    for step in steps {
+        let kind = match step {
+            Step::Read(_) => 0,
+            Step::Edit(..) => 1,
+            Step::Write(..) => 2,
+            Step::Shell(_) => 3,
+        };
+        counts[kind].1 += 1;
+    }
+    counts
+        .map(|(name, count)| format!("{count} {name}"))
+        .join(", ")
 }
 
 /// Write, edit, run a test, commit - and on the way, try what an agent may not do.
