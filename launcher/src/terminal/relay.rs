@@ -36,6 +36,8 @@ pub(super) fn run(stdio: Stdio, running: Running) -> Result<Exit, SandboxError> 
         .transpose()
         .map_err(failed())?;
     let mut relay = Relay::new(stdio, signals);
+    // The size may have changed before anybody listened.
+    relay.resize();
     relay.copy_until_end(&running).map_err(failed())?;
     let exit = running.wait()?;
     relay.drain().map_err(failed())?;

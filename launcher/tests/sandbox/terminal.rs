@@ -145,17 +145,24 @@ fn control_c_is_for_the_command() {
 }
 
 #[test]
-fn keys_arrive_and_the_size_follows() {
-    let mut terminal =
-        Scripted::start("trap 'stty size' WINCH; echo ready; read line; echo \"got $line\"; cat");
-    terminal.expect("ready");
-    resize(&terminal.master, 50, 120);
+fn keys_arrive() {
+    let mut terminal = Scripted::start("echo ready; read line; echo \"got $line\"; cat");
     terminal
-        .expect("50 120")
+        .expect("ready")
         .send(b"words\r")
         .expect("got words")
         .send(b"\x04");
     assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
+fn the_size_follows() {
+    let mut terminal =
+        Scripted::start("trap 'stty size; exit 4' WINCH; echo ready; while :; do sleep 0.05; done");
+    terminal.expect("ready");
+    resize(&terminal.master, 50, 120);
+    terminal.expect("50 120");
+    assert_eq!(terminal.end().0, Some(4));
 }
 
 #[test]
