@@ -10,14 +10,15 @@ use std::time::SystemTime;
 
 use aegis_policies::journal::{NodeId, NodeKind};
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{FileType, SeekFrom};
 
 use super::convert::{absent, access, attributes, file_type, node, set_time, trust};
+use super::reply::{GENERATION, reply_bytes, reply_empty, reply_entry};
 use crate::guard::Guard;
 use crate::overlay::{
     Caller, DirEntry, Durable, Entry, HandleId, Lookup, New, Opened, OverlayError, RenameMode,
@@ -29,7 +30,6 @@ use crate::overlay::{
 const MOST_WRITTEN: u32 = 1 << 20;
 /// Read-ahead and other requests that the kernel may have under way at once.
 const BACKGROUND: u16 = 64;
-const GENERATION: Generation = Generation(0);
 
 /// The guard in the kernel's terms.
 #[derive(Debug)]
@@ -665,35 +665,6 @@ fn open_flags(opened: Opened) -> FopenFlags {
         flags | FopenFlags::FOPEN_KEEP_CACHE
     } else {
         flags
-    }
-}
-
-fn reply_entry(entry: Result<Entry, Errno>, reply: ReplyEntry) {
-    match entry {
-        Ok(entry) => reply.entry_with_ttls(
-            &trust(entry.attr.follows_host),
-            &trust(entry.follows_host),
-            &attributes(&entry.attr),
-            GENERATION,
-        ),
-        Err(errno) => reply.error(errno),
-    }
-}
-
-fn reply_empty(done: Result<(), Errno>, reply: ReplyEmpty) {
-    match done {
-        Ok(()) => reply.ok(),
-        Err(errno) => reply.error(errno),
-    }
-}
-
-/// The answer to a request for bytes whose size the caller may only want to know.
-fn reply_bytes(bytes: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr) {
-    match bytes {
-        Ok(bytes) if size == 0 => reply.size(u32::try_from(bytes.len()).unwrap_or(u32::MAX)),
-        Ok(bytes) if bytes.len() > size as usize => reply.error(Errno::ERANGE),
-        Ok(bytes) => reply.data(&bytes),
-        Err(errno) => reply.error(errno),
     }
 }
 

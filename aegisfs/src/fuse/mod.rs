@@ -2,6 +2,7 @@
 
 mod adapter;
 mod convert;
+mod reply;
 
 use std::ffi::CString;
 use std::fmt::Write;
