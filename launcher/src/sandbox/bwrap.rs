@@ -17,6 +17,8 @@ use super::plan::{BINARY, Plan};
 const USUAL: [&str; 3] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"];
 /// The name of the machine inside.
 const HOST_NAME: &str = "aegis";
+/// What numbers outside a user namespace look like (kernel.overflowuid).
+const NOBODY: u32 = 65534;
 /// The mode of a directory like /tmp.
 const SCRATCH_MODE: &str = "1777";
 
@@ -188,9 +190,18 @@ fn is_trusted(path: &Path) -> bool {
     let others_may_write = 0o022;
     rustix::fs::stat(path).is_ok_and(|status| {
         FileType::from_raw_mode(status.st_mode) == FileType::RegularFile
-            && status.st_uid == 0
+            && (status.st_uid == 0 || is_foreign(path, status.st_uid))
             && status.st_mode & others_may_write == 0
     })
+}
+
+/// In a user namespace without root, root's files are nobody's. Then a place of the system counts
+/// in which this user cannot put anything.
+fn is_foreign(path: &Path, owner: u32) -> bool {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    owner == NOBODY
+        && path.starts_with("/usr")
+        && rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err()
 }
 
 #[expect(
