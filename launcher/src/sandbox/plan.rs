@@ -234,13 +234,14 @@ fn expose_programs(
     facts: &HostFacts,
 ) -> Result<(), SandboxError> {
     for program in &facts.programs {
+        if !is_visible(layers, request, &program.file) {
+            expose_program(layers, request, facts, program)?;
+        }
+        // A link inside the package is there already.
         for hop in &program.links {
             if !is_visible(layers, request, &hop.at) {
                 layers.put(&hop.at, What::Link(hop.target.clone()));
             }
-        }
-        if !is_visible(layers, request, &program.file) {
-            expose_program(layers, request, facts, program)?;
         }
     }
     Ok(())

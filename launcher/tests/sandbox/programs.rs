@@ -32,6 +32,32 @@ fn a_command_from_a_hidden_place_is_shown_alone() {
 }
 
 #[test]
+fn a_local_package_is_shown_with_its_neighbours() {
+    as_both_users(
+        "sandbox::programs::a_local_package_is_shown_with_its_neighbours",
+        || {
+            let mut body = Body::new();
+            let modules = body.outside().join("node_modules");
+            fs::create_dir_all(modules.join("tool")).unwrap();
+            fs::create_dir_all(modules.join(".bin")).unwrap();
+            fs::write(
+                modules.join("tool/run.sh"),
+                "#!/bin/sh\nls ${0%/.bin/*} >out\n",
+            )
+            .unwrap();
+            open_to_all(&modules.join("tool/run.sh"));
+            symlink("../tool/run.sh", modules.join(".bin/tool")).unwrap();
+            body.request.command = vec![modules.join(".bin/tool").into()];
+            assert_eq!(body.wait(), 0);
+            assert_eq!(
+                fs::read_to_string(body.request.project.join("out")).unwrap(),
+                "tool\n"
+            );
+        },
+    );
+}
+
+#[test]
 fn a_command_among_the_sessions_is_refused() {
     let mut body = Body::new();
     let sessions = body.outside().join("sessions");
