@@ -12,4 +12,5 @@
 )]
 
 mod cli;
+mod review;
 mod sandbox;

@@ -130,21 +130,23 @@ pub(crate) fn record(
 }
 
 fn steps(entries: &[Entry]) -> Vec<Step> {
+    let sources: BTreeMap<usize, &RelPath> = entries
+        .iter()
+        .filter_map(|entry| Some((entry.moved_to?, &entry.path)))
+        .collect();
     let mut steps = Vec::new();
     for (item, entry) in entries.iter().enumerate() {
         if entry.moved_to.is_some() {
             continue;
         }
-        let source = entries.iter().find(|source| source.moved_to == Some(item));
-        match source {
-            Some(source) => {
-                let act = Act::Move {
-                    from: source.path.clone(),
-                };
-                let (old, new) = (entry.old.clone(), entry.new.clone());
-                steps.push(Step::new(item, entry.path.clone(), act, old, new));
-            }
-            None => steps.extend(Step::between(item, &entry.path, &entry.old, &entry.new)),
+        if let Some(from) = sources.get(&item) {
+            let act = Act::Move {
+                from: (*from).clone(),
+            };
+            let (old, new) = (entry.old.clone(), entry.new.clone());
+            steps.push(Step::new(item, entry.path.clone(), act, old, new));
+        } else {
+            steps.extend(Step::between(item, &entry.path, &entry.old, &entry.new));
         }
     }
     arrange(&mut steps);

@@ -8,6 +8,7 @@ use aegis_policies::RelPath;
 use rustix::fs::{CWD, Mode, OFlags, open};
 
 use super::beneath::{Tree, open_file_at};
+use super::state::State;
 use crate::layout::SessionDir;
 use crate::overlay::changes::Content;
 
@@ -37,6 +38,14 @@ impl<'a> Site<'a> {
     /// When it is not, or can not be read.
     pub fn host_file(&self, path: &RelPath) -> io::Result<std::fs::File> {
         self.tree().file(path).map(Into::into)
+    }
+
+    /// What the host has at `path` now.
+    ///
+    /// # Errors
+    /// When it can not be read.
+    pub fn host_state(&self, path: &RelPath) -> io::Result<State> {
+        self.tree().observe(path).map(|observed| observed.state)
     }
 
     /// Opens the bytes of a changed file as the agent left them.

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::path::Path;
+use std::sync::Arc;
 
 use aegisfs::commit::{Reversal, interruptible};
 
@@ -59,15 +60,17 @@ fn until(points: usize, run: impl FnOnce(&dyn Fn(&'static str))) -> bool {
     }
 }
 
+/// Keeps the stops out of the test's output.
 fn quietly<T>(run: impl FnOnce() -> T) -> T {
-    let old = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|info| {
+    let told = Arc::new(std::panic::take_hook());
+    let tell = Arc::clone(&told);
+    std::panic::set_hook(Box::new(move |info| {
         if !info.payload().is::<Crash>() {
-            eprintln!("{info}");
+            tell(info);
         }
     }));
     let result = run();
-    std::panic::set_hook(old);
+    std::panic::set_hook(Box::new(move |info| told(info)));
     result
 }
 

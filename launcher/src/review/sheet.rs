@@ -1,12 +1,11 @@
 //! What a review shows, whether it comes from a plan or from what is frozen.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 
 use aegis_policies::{Labels, RelPath};
-use aegisfs::commit::{
-    Action, Advance, Digest, Entry, Frozen, Group, Item, Plan, Reason, Site, State,
-};
+use aegisfs::commit::{Action, Advance, Entry, Frozen, Group, Item, Plan, Reason, Site, State};
 use aegisfs::merge::Tier;
 
 /// The largest content that is compared line by line, in bytes.
@@ -62,13 +61,16 @@ pub(super) enum Content {
 #[must_use]
 pub fn of_plan(site: &Site<'_>, plan: &Plan) -> Sheet {
     let mut sheet = Sheet::default();
+    let items = plan.items().iter();
+    let gone = items.filter(|item| item.agent == State::Absent);
+    let gone = gone.map(|item| &item.path).collect();
     for item in plan.items() {
         if let Some(reason) = &item.refusal {
             sheet
                 .left
                 .push((item.path.clone(), item.action, reason.clone()));
         } else if item.group == Group::Files {
-            sheet.changes.push(planned(site, item));
+            sheet.changes.push(planned(site, &gone, item));
         } else {
             sheet.records += 1;
         }
@@ -84,11 +86,14 @@ pub fn of_frozen(site: &Site<'_>, frozen: &Frozen) -> Sheet {
         .entries()
         .iter()
         .partition(|entry| entry.group == Group::Files);
+    let gone = frozen.entries().iter();
+    let gone = gone.filter(|entry| entry.new == State::Absent);
+    let gone = gone.map(|entry| &entry.path).collect();
     let left = frozen.left().iter();
     let mut sheet = Sheet {
         changes: files
             .into_iter()
-            .map(|entry| landing(site, frozen, entry))
+            .map(|entry| landing(site, frozen, &gone, entry))
             .collect(),
         left: left
             .map(|left| (left.path.clone(), left.action, left.reason.clone()))
@@ -115,7 +120,7 @@ impl Sheet {
 
     /// A moved name is shown once, with its new name.
     fn hide_old_names(&mut self) {
-        let moved: Vec<RelPath> = self
+        let moved: BTreeSet<RelPath> = self
             .changes
             .iter()
             .filter_map(|change| change.moved_from.clone())
@@ -125,13 +130,23 @@ impl Sheet {
     }
 }
 
-fn planned(site: &Site<'_>, item: &Item) -> Shown {
-    let from = item.moved_from.as_ref();
-    let old = item.base.sha256().map(|sha256| {
-        let host = site.host_file(&item.path);
-        site.base_file(sha256).or(host)
-    });
-    let moved = from.map(|from| site.host_file(from));
+/// The names that go away.
+type Gone<'a> = BTreeSet<&'a RelPath>;
+
+/// The name that goes away as this one comes; a further name of a file that stays is no move.
+fn moved<'a>(from: Option<&'a RelPath>, old: &State, gone: &Gone<'_>) -> Option<&'a RelPath> {
+    from.filter(|from| *old == State::Absent && gone.contains(from))
+}
+
+fn planned(site: &Site<'_>, gone: &Gone<'_>, item: &Item) -> Shown {
+    let from = moved(item.moved_from.as_ref(), &item.base, gone);
+    let base = || {
+        let content = item.base.sha256().map(|sha256| {
+            let host = site.host_file(&item.path);
+            site.base_file(sha256).or(host)
+        });
+        Side::new(item.base.clone(), content)
+    };
     let new = item
         .content
         .as_ref()
@@ -139,28 +154,31 @@ fn planned(site: &Site<'_>, item: &Item) -> Shown {
     Shown {
         path: item.path.clone(),
         action: item.action,
-        old: Side::new(item.base.clone(), old.or(moved)),
+        old: from.map_or_else(base, |from| Side::of_host(site, from)),
         new: Side::new(item.agent.clone(), new),
-        moved_from: item.moved_from.clone(),
+        moved_from: from.cloned(),
         labels: item.labels,
         is_sensitive: item.is_sensitive(),
         note: None,
     }
 }
 
-fn landing(site: &Site<'_>, frozen: &Frozen, entry: &Entry) -> Shown {
-    let here = |_: Digest| site.host_file(&entry.path);
-    let moved = entry.moved_from.as_ref().map(|from| site.host_file(from));
+fn landing(site: &Site<'_>, frozen: &Frozen, gone: &Gone<'_>, entry: &Entry) -> Shown {
+    let from = moved(entry.moved_from.as_ref(), &entry.old, gone);
+    let here = || {
+        let content = entry.old.sha256().map(|_| site.host_file(&entry.path));
+        Side::new(entry.old.clone(), content)
+    };
     let new = entry.new.sha256().map(|sha256| {
-        let host = || site.host_file(entry.moved_from.as_ref().unwrap_or(&entry.path));
+        let host = || site.host_file(from.unwrap_or(&entry.path));
         frozen.file(sha256).or_else(|_| host())
     });
     Shown {
         path: entry.path.clone(),
         action: entry.action,
-        old: Side::new(entry.old.clone(), entry.old.sha256().map(here).or(moved)),
+        old: from.map_or_else(here, |from| Side::of_host(site, from)),
         new: Side::new(entry.new.clone(), new),
-        moved_from: entry.moved_from.clone(),
+        moved_from: from.cloned(),
         labels: entry.labels,
         is_sensitive: entry.sensitive,
         note: match entry.tier {
@@ -172,6 +190,13 @@ fn landing(site: &Site<'_>, frozen: &Frozen, entry: &Entry) -> Shown {
 }
 
 impl Side {
+    /// What the host has under the old name of what is moved.
+    fn of_host(site: &Site<'_>, path: &RelPath) -> Self {
+        let state = site.host_state(path).unwrap_or(State::Absent);
+        let content = state.sha256().map(|_| site.host_file(path));
+        Self::new(state, content)
+    }
+
     pub(super) fn new(state: State, content: Option<io::Result<File>>) -> Self {
         let content = match content {
             None => Content::None,

@@ -1,0 +1,5 @@
+//! From a session to the project: `diff`, `review`, `land` and `undo` as a person uses them.
+
+mod asking;
+mod landing;
+mod showing;
