@@ -14,7 +14,7 @@ use std::sync::Arc;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::mount::MountFlags;
-use rustix::process::{getegid, geteuid};
+use rustix::process::{Resource, Rlimit, getegid, geteuid, getrlimit, setrlimit};
 
 use crate::guard::Guard;
 use adapter::Adapter;
@@ -94,6 +94,7 @@ pub fn mount_in_namespace(mountpoint: &Path) -> io::Result<OwnedFd> {
 /// # Errors
 /// When the handshake with the kernel fails.
 pub fn serve(connection: OwnedFd, guard: Arc<Guard>, options: Options) -> io::Result<Served> {
+    raise_descriptors();
     let config = config(options, SessionACL::All);
     let session = Session::from_fd(Adapter::new(guard), connection, SessionACL::All, config)?;
     Ok(Served {
@@ -121,11 +122,24 @@ pub fn mount(mountpoint: &Path, guard: Arc<Guard>, options: Options) -> io::Resu
     } else {
         SessionACL::Owner
     };
+    raise_descriptors();
     let config = config(options, audience);
     let session = Session::new(Adapter::new(guard), mountpoint, &config)?;
     Ok(Served {
         session: session.spawn()?,
     })
+}
+
+/// Every file that the agent has open takes a descriptor here; the usual soft limit of 1024 is soon
+/// reached by a build.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // What can not be raised ends in EMFILE for the one who opens too many.
+    let _ = setrlimit(Resource::Nofile, raised);
 }
 
 /// The kernel checks permissions (`default_permissions`): only it can refuse a walk through cached

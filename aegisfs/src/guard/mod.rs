@@ -116,7 +116,6 @@ impl Guard {
     /// [`OverlayError::Refused`], and as for [`Overlay::open_file`].
     pub fn open(&self, pid: u32, id: NodeId, access: Access) -> Result<Opened> {
         self.again(|| {
-            let _still = self.still();
             let (path, labels) = self.identify(id);
             let read = access
                 .reads()

@@ -261,7 +261,10 @@ pub(crate) const fn file_type(kind: &NodeKind) -> FileType {
 
 #[cfg_attr(
     target_arch = "x86_64",
-    expect(clippy::useless_conversion, reason = "`st_nlink` has 32 bits on other machines")
+    expect(
+        clippy::useless_conversion,
+        reason = "`st_nlink` has 32 bits on other machines"
+    )
 )]
 fn names(stat: &rustix::fs::Stat) -> u64 {
     u64::from(stat.st_nlink)

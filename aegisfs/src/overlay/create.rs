@@ -34,7 +34,7 @@ impl Overlay {
         let mut shadow = self.write();
         let (place, path) = self.free_place(&shadow, permit, parent, name)?;
         let (mode, gid) = self.inherited(&shadow, parent, &new)?;
-        let node = shadow.fresh_id();
+        let node = self.inodes.fresh_id();
         let file = new.kind == NodeKind::File;
         if file {
             self.keep_removed(&shadow, &path);

@@ -2,7 +2,7 @@
 //! its last forget; what the session touched is in the shadow, and here while the kernel holds it.
 
 use std::fs::File;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use aegis_policies::RelPath;
@@ -22,8 +22,8 @@ pub(crate) struct Inode {
     pub(crate) id: NodeId,
     /// Device and number of the host's inode; zeros when the host has none.
     pub(crate) identity: (u64, u64),
-    /// Whether it is a directory.
-    pub(crate) directory: bool,
+    /// Whether it is a directory. The host may use the number of a file for a directory later.
+    directory: AtomicBool,
     /// Where the host has it, newest first.
     lower: Mutex<Vec<RelPath>>,
     /// Lookups less forgets; changes only under the table's lock on the node.
@@ -56,15 +56,15 @@ pub(crate) struct InodeTable {
     inodes: DashMap<NodeId, Arc<Inode>>,
     /// Numbers of nodes that can not have the host's: on another device, or taken.
     foreign: DashMap<(u64, u64), NodeId>,
-    next_foreign: AtomicU64,
+    next: AtomicU64,
 }
 
 impl Inode {
-    fn new(id: NodeId, identity: (u64, u64), directory: bool) -> Self {
+    fn new(id: NodeId, identity: (u64, u64)) -> Self {
         Self {
             id,
             identity,
-            directory,
+            directory: AtomicBool::new(false),
             lower: Mutex::default(),
             lookups: AtomicU64::new(0),
             opens: AtomicU64::new(0),
@@ -72,6 +72,11 @@ impl Inode {
             readers: Mutex::default(),
             cached: Mutex::default(),
         }
+    }
+
+    /// Whether it is a directory.
+    pub(crate) fn is_folder(&self) -> bool {
+        self.directory.load(Ordering::Relaxed)
     }
 
     /// Whether a handle is open.
@@ -99,16 +104,21 @@ impl Inode {
 }
 
 impl InodeTable {
-    pub(crate) fn new() -> Self {
+    /// A table that gives numbers from `first` on, which no node of the shadow has.
+    pub(crate) fn new(first: NodeId) -> Self {
         Self {
             inodes: DashMap::new(),
             foreign: DashMap::new(),
-            // Half of the made numbers is for nodes that are never recorded under theirs.
-            next_foreign: AtomicU64::new(FIRST_FOREIGN),
+            next: AtomicU64::new(first.0),
         }
     }
 
-    /// The number that an untouched node of the host is shown with.
+    /// A number that no other node has.
+    pub(crate) fn fresh_id(&self) -> NodeId {
+        NodeId(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The number that an untouched node of the host is shown with: its own where it can be.
     pub(crate) fn id_for(&self, shadow: &Shadow, device: u64, stat: &Stat) -> NodeId {
         let own = NodeId(stat.ino);
         let fits = stat.dev == device && (2..FIRST_MADE).contains(&stat.ino);
@@ -116,15 +126,19 @@ impl InodeTable {
         if fits && shadow.node(own).is_none() {
             return own;
         }
-        self.foreign_id((stat.dev, stat.ino))
+        self.foreign_id(shadow, (stat.dev, stat.ino))
     }
 
-    /// The number of a directory that the host removed while the session kept something in it.
-    pub(crate) fn foreign_id(&self, identity: (u64, u64)) -> NodeId {
-        *self
+    /// The number of a node that can not have the host's.
+    pub(crate) fn foreign_id(&self, shadow: &Shadow, identity: (u64, u64)) -> NodeId {
+        let mut id = self
             .foreign
             .entry(identity)
-            .or_insert_with(|| NodeId(self.next_foreign.fetch_add(1, Ordering::Relaxed)))
+            .or_insert_with(|| self.fresh_id());
+        if shadow.node(*id).is_some() {
+            *id = self.fresh_id();
+        }
+        *id
     }
 
     /// The node, when the kernel knows it.
@@ -140,9 +154,10 @@ impl InodeTable {
         directory: bool,
         lower: Option<&RelPath>,
     ) {
-        let fresh = || Arc::new(Inode::new(id, identity, directory));
+        let fresh = || Arc::new(Inode::new(id, identity));
         let inode = self.inodes.entry(id).or_insert_with(fresh);
         inode.lookups.fetch_add(1, Ordering::Relaxed);
+        inode.directory.store(directory, Ordering::Relaxed);
         if let Some(lower) = lower {
             inode.note_name(lower);
         }
@@ -169,11 +184,8 @@ impl InodeTable {
             return false;
         }
         let inode = entry.remove();
-        if inode.id.0 >= FIRST_FOREIGN {
-            self.foreign.remove(&inode.identity);
-        }
+        self.foreign
+            .remove_if(&inode.identity, |_, foreign| *foreign == inode.id);
         true
     }
 }
-
-const FIRST_FOREIGN: u64 = FIRST_MADE | (1 << 62);

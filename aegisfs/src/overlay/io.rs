@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use aegis_policies::Permit;
-use aegis_policies::journal::NodeId;
+use aegis_policies::journal::{NodeId, ShadowOp};
 use rustix::fs::{
     FallocateFlags, SeekFrom, copy_file_range, fallocate, fdatasync, fsync, ftruncate, seek,
 };
@@ -16,7 +16,7 @@ use super::handles::{Handle, HandleId};
 use super::inode::Backing;
 use super::lookup::Found;
 use super::meta::Caller;
-use super::{Overlay, OverlayError, Result};
+use super::{Overlay, OverlayError, Result, covers};
 
 /// What fsync(2) is asked to make durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +164,30 @@ impl Overlay {
             .unwrap_or_else(PoisonError::into_inner);
         let file = self.own_content(permit, &inode, &mut backing, size)?;
         drop(backing);
+        self.record_size(permit, id, size)?;
         Ok(ftruncate(&file, size)?)
+    }
+
+    /// Puts a new size on record; one of a file without a name has no place there.
+    fn record_size(&self, permit: &Permit, node: NodeId, size: u64) -> Result<()> {
+        let mut shadow = self.write();
+        let names = self.names_in(&shadow, node).shown;
+        let judged = names.iter().find(|path| covers(permit, path).is_ok());
+        let Some(path) = judged.or(names.first()).cloned() else {
+            return Ok(());
+        };
+        let operation = ShadowOp::SetAttr {
+            path,
+            node,
+            first_touch: None,
+            mode: None,
+            uid: None,
+            gid: None,
+            atime: None,
+            mtime: None,
+            size: Some(size),
+        };
+        self.record(&mut shadow, permit, operation)
     }
 
     /// What a handle reads.

@@ -212,10 +212,13 @@ impl Overlay {
             return Ok(FolderKey::Lower(RelPath::root()));
         }
         if let Some(node) = shadow.node(id) {
+            if node.is_orphan() {
+                return Err(Errno::NOENT.into());
+            }
             return node.folder_key(id).ok_or(Errno::NOTDIR.into());
         }
         let inode = self.inodes.find(id).ok_or(OverlayError::Stale)?;
-        if !inode.directory {
+        if !inode.is_folder() {
             return Err(Errno::NOTDIR.into());
         }
         let newest = inode
@@ -365,7 +368,7 @@ impl Overlay {
             Err(errno) => return Err(errno.into()),
         };
         if stat.is_none_or(|stat| stat.kind != FileType::Directory) && shadow.holds_own(&path) {
-            let id = self.inodes.foreign_id(pinned_identity(&path));
+            let id = self.inodes.foreign_id(shadow, pinned_identity(&path));
             return Ok(Found::Lower(LowerNode {
                 id,
                 path,

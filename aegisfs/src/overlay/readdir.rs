@@ -14,7 +14,7 @@ use super::handles::HandleId;
 use super::lookup::{Found, LowerNode, Seen};
 use super::lower::LowerEntry;
 use super::shadow::{Child, FolderKey, Shadow};
-use super::{Overlay, Result};
+use super::{Overlay, OverlayError, Result};
 
 /// A name in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,11 @@ impl Overlay {
     /// # Errors
     /// ENOTDIR or ESTALE.
     pub fn opendir(&self, id: NodeId) -> Result<HandleId> {
-        self.folder_of(&self.read(), id)?;
+        match self.folder_of(&self.read(), id) {
+            // A removed directory that somebody is in can be read, and is empty.
+            Ok(_) | Err(OverlayError::Os(Errno::NOENT)) => {}
+            Err(error) => return Err(error),
+        }
         let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
         let listing = Listing {
             folder: id,
@@ -129,7 +133,12 @@ impl Overlay {
 
     fn list(&self, id: NodeId) -> Result<Vec<DirEntry>> {
         let shadow = self.read();
-        let folder = self.folder_of(&shadow, id)?;
+        let folder = match self.folder_of(&shadow, id) {
+            Err(OverlayError::Os(Errno::NOENT)) => {
+                return Ok(vec![dots(b".", id), dots(b"..", self.root())]);
+            }
+            folder => folder?,
+        };
         let above = self.parent_of(&shadow, &folder);
         let mut entries = vec![dots(b".", id), dots(b"..", above)];
         if shadow.folder_path(&folder).is_some() {

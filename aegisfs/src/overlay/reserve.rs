@@ -26,7 +26,10 @@ impl Reserve {
     pub(crate) fn open(session: &SessionDir) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let session = open(session.root(), flags, Mode::empty())?;
-        let reserve = Self { session, held: Mutex::new(false) };
+        let reserve = Self {
+            session,
+            held: Mutex::new(false),
+        };
         reserve.refill();
         Ok(reserve)
     }

@@ -321,6 +321,64 @@ fn a_directory_moves_with_one_record() {
     wait_until(|| mnt.join("moved/late").exists());
 }
 
+/// Files of another device can have the numbers of files here; each is still one file.
+#[test]
+fn a_mount_inside_the_project_is_crossed() {
+    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+    let mut bed = Bed::furnished();
+    let volume = bed.project().join("volume");
+    fs::create_dir(&volume).unwrap();
+    mount(
+        "tmpfs",
+        &volume,
+        "tmpfs",
+        MountFlags::empty(),
+        Some(c"size=1m"),
+    )
+    .unwrap();
+    for number in 0..50 {
+        fs::write(volume.join(number.to_string()), number.to_string()).unwrap();
+    }
+    let mnt = bed.mount();
+    for round in 0..3 {
+        fs::write(mnt.join(format!("made-{round}")), "made").unwrap();
+        fs::write(mnt.join(format!("volume/{round}")), "written").unwrap();
+        fs::rename(
+            mnt.join(format!("volume/{}", 10 + round)),
+            mnt.join(format!("moved-{round}")),
+        )
+        .unwrap();
+        let mut numbers = std::collections::BTreeMap::new();
+        for name in dump(&mnt).into_keys().filter(|name| name != "d/linked") {
+            let number = fs::symlink_metadata(mnt.join(&name)).unwrap().ino();
+            assert_eq!(numbers.insert(number, name.clone()), None, "{name}");
+        }
+        bed.remount();
+        assert_eq!(
+            fs::read_to_string(mnt.join(format!("volume/{round}"))).unwrap(),
+            "written"
+        );
+        let moved = fs::read_to_string(mnt.join(format!("moved-{round}"))).unwrap();
+        assert_eq!(moved, (10 + round).to_string());
+    }
+    bed.unmount();
+    unmount(&volume, UnmountFlags::DETACH).unwrap();
+}
+
+/// A shell whose directory is removed under it.
+#[test]
+fn a_removed_directory_is_empty_and_takes_nothing() {
+    let mut bed = Bed::furnished();
+    let mnt = bed.mount();
+    for script in ["cd d && rm -r ../d", "mkdir n && cd n && rmdir ../n"] {
+        let script = format!(
+            "{script} && ! ls y 2>/dev/null && test -z \"$(ls -a . | grep -v '^\\.')\" \
+            && ! touch new 2>/dev/null && ! cat y 2>/dev/null"
+        );
+        super::tools::run(&mnt, "removed", &script);
+    }
+}
+
 #[test]
 fn devices_are_refused() {
     let mut bed = Bed::new();

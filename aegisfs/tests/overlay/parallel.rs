@@ -114,3 +114,24 @@ fn content_of(path: &std::path::Path) -> String {
     use std::os::unix::fs::MetadataExt;
     format!("{:x}", fs::metadata(path).unwrap().ino())
 }
+
+/// More files than the usual soft limit of descriptors, all open at once.
+#[test]
+fn thousands_of_files_can_be_open() {
+    let bed = Bed::new();
+    for number in 0..2000 {
+        fs::write(bed.project().join(number.to_string()), "x").unwrap();
+    }
+    let server = bed.serve();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+    let open: Vec<_> = (0..2000)
+        .map(|number| fs::File::open(bed.mnt().join(number.to_string())).unwrap())
+        .collect();
+    drop(open);
+    server.kill();
+}

@@ -149,11 +149,9 @@ impl Shadow {
         Ok(shadow)
     }
 
-    /// A number for a new node.
-    pub(crate) fn fresh_id(&mut self) -> NodeId {
-        let id = NodeId(self.next_made);
-        self.next_made += 1;
-        id
+    /// The first number that no node ever had.
+    pub(crate) const fn first_free(&self) -> NodeId {
+        NodeId(self.next_made)
     }
 
     /// The node, when the session made or touched it.

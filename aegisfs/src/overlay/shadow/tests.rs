@@ -90,7 +90,7 @@ fn a_moved_directory_takes_its_untouched_children_along() {
     // A new directory under the old name shows nothing of the host.
     apply(&mut shadow, create("d", 1 << 63 | 9, NodeKind::Directory));
     assert_eq!(shadow.folder_at(&path("d/sub")), None);
-    assert_eq!(shadow.fresh_id(), NodeId(1 << 63 | 10));
+    assert_eq!(shadow.first_free(), NodeId(1 << 63 | 10));
 }
 
 #[test]
