@@ -11,7 +11,8 @@ use rustix::fs::FileType;
 
 use super::SandboxError;
 use super::mount::{Access, Mount, Source, What};
-use super::plan::{BINARY, Plan};
+use super::place::BINARY;
+use super::plan::Plan;
 
 /// Where distributions put it. The first is the only one that Ubuntu's AppArmor profile covers.
 const USUAL: [&str; 3] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"];

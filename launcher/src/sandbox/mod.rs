@@ -6,6 +6,7 @@
 
 pub mod bwrap;
 mod channel;
+mod check;
 mod door;
 pub mod error;
 pub mod facts;
@@ -15,9 +16,11 @@ pub mod linux;
 mod message;
 pub mod mount;
 pub mod namespace;
+mod place;
 pub mod plan;
 pub mod program;
 mod restrict;
+mod running;
 mod seccomp;
 pub mod stage;
 mod syscalls;
@@ -27,6 +30,7 @@ pub use bwrap::Bubblewrap;
 pub use door::Door;
 pub use error::SandboxError;
 pub use facts::HostFacts;
-pub use linux::{Descriptors, Enforced, Exit, Running, Waiting};
+pub use linux::Descriptors;
 pub(crate) use message::Stream;
 pub use plan::{Plan, Request};
+pub use running::{Enforced, Exit, Running, Waiting};

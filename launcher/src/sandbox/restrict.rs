@@ -10,7 +10,7 @@ use landlock::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::linux::Enforced;
+use super::running::Enforced;
 
 /// The newest ABI whose rights are planned for; an older kernel enforces what it knows.
 const PLANNED: ABI = ABI::V9;

@@ -14,8 +14,8 @@ use rustix::process::{Pid, PidfdFlags};
 use rustix::pty::OpenptFlags;
 
 use super::channel::Channel;
-use super::linux::Enforced;
 use super::message::{Bytes, Expected, Go, Order, Ready, Stream, Verdict};
+use super::running::Enforced;
 use super::{restrict, seccomp};
 use crate::sys;
 
