@@ -15,7 +15,7 @@ use super::bwrap::Bubblewrap;
 use super::home::Identity;
 use super::mount::Kind;
 use super::program::{self, Program};
-use super::{Request, SandboxError};
+use super::{Request, SandboxError, socket};
 
 /// Everything about the host that a plan depends on.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,8 @@ pub struct HostFacts {
     pub top_level: Vec<TopLevel>,
     /// The places to hide that exist.
     pub masks: Vec<Place>,
+    /// The sockets that programs of the host listen on.
+    pub sockets: Vec<Place>,
     /// The toolchains of which at least one directory exists.
     pub toolchains: Vec<Found>,
     /// The paths of `--ro`.
@@ -123,6 +125,7 @@ pub fn gather(request: &Request) -> Result<HostFacts, SandboxError> {
             .iter()
             .flat_map(existing_masks)
             .collect(),
+        sockets: socket::find(),
         toolchains: tables::toolchains()
             .map_err(table)?
             .iter()

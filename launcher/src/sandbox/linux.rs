@@ -52,17 +52,48 @@ pub fn start(
     descriptors: Descriptors,
     stdio: &mut Stdio,
 ) -> Result<Waiting, SandboxError> {
+    let passed = stdio.passed();
+    let mut plan = without_vanished(plan);
+    loop {
+        let failure = match build(&plan, &descriptors, stdio, &passed) {
+            Err(SandboxError::Bubblewrap(words)) => SandboxError::Bubblewrap(words),
+            other => return other,
+        };
+        // The host goes on: a socket that was to be hidden may be gone by the time it is covered.
+        let left = without_vanished(&plan);
+        if left.mounts.len() == plan.mounts.len() {
+            return Err(failure);
+        }
+        plan = left;
+    }
+}
+
+/// Leaves out the covers of what the host no longer has; there is nothing to hide.
+fn without_vanished(plan: &Plan) -> Plan {
+    let mut left = plan.clone();
+    left.mounts.retain(|mount| {
+        let is_cover = matches!(mount.what, What::Hidden | What::Empty);
+        !is_cover || mount.at.symlink_metadata().is_ok()
+    });
+    left
+}
+
+fn build(
+    plan: &Plan,
+    descriptors: &Descriptors,
+    stdio: &mut Stdio,
+    passed: &[OwnedFd],
+) -> Result<Waiting, SandboxError> {
     let (channel, theirs) =
         Channel::pair().map_err(SandboxError::system("making the sandbox's socket"))?;
-    let order = order(plan, &descriptors, stdio)?;
+    let order = order(plan, descriptors, stdio)?;
     let mut sandbox =
-        spawn(plan, &descriptors, &theirs).map_err(SandboxError::system("starting bubblewrap"))?;
+        spawn(plan, descriptors, &theirs).map_err(SandboxError::system("starting bubblewrap"))?;
     drop(theirs);
-    let passed: Vec<_> = stdio.passed();
+    let passed: Vec<_> = passed.iter().map(AsFd::as_fd).collect();
     let answer = channel
-        .send(&order, &passed.iter().map(AsFd::as_fd).collect::<Vec<_>>())
+        .send(&order, &passed)
         .and_then(|()| channel.receive::<Ready>());
-    drop(passed);
     let Ok((ready, given)) = answer else {
         return Err(sandbox.why_it_ended());
     };

@@ -22,6 +22,7 @@ pub mod program;
 mod restrict;
 mod running;
 mod seccomp;
+mod socket;
 pub mod stage;
 mod syscalls;
 mod variables;

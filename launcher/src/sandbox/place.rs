@@ -30,6 +30,7 @@ pub(super) fn all(request: &Request, facts: &HostFacts) -> Result<Layers, Sandbo
     expose_toolchains(&mut layers, request, facts);
     expose_programs(&mut layers, request, facts)?;
     hide_again(&mut layers, request);
+    hide_sockets(&mut layers, facts);
     place_project(&mut layers, request);
     place_own(&mut layers);
     Ok(layers)
@@ -57,16 +58,18 @@ fn place_masks(layers: &mut Layers, facts: &HostFacts) {
         .filter(|mask| mask.path.parent().is_some())
     {
         if layers.shows(&mask.path) {
-            let hidden = if mask.kind == Kind::Directory {
-                What::Hidden
-            } else {
-                What::Empty
-            };
-            layers.put(&mask.path, hidden);
+            layers.put(&mask.path, covering(mask.kind));
         }
     }
     for scratch in SCRATCH {
         layers.put(Path::new(scratch), What::Scratch);
+    }
+}
+
+const fn covering(kind: Kind) -> What {
+    match kind {
+        Kind::Directory => What::Hidden,
+        Kind::File => What::Empty,
     }
 }
 
@@ -162,6 +165,15 @@ fn hide_again(layers: &mut Layers, request: &Request) {
         if layers.shows(hidden) {
             layers.clear(hidden);
             layers.put(hidden, What::Hidden);
+        }
+    }
+}
+
+fn hide_sockets(layers: &mut Layers, facts: &HostFacts) {
+    for socket in &facts.sockets {
+        if layers.shows(&socket.path) {
+            layers.clear(&socket.path);
+            layers.put(&socket.path, covering(socket.kind));
         }
     }
 }

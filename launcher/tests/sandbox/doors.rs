@@ -40,6 +40,38 @@ fn a_door_leads_to_its_holder() {
     });
 }
 
+#[test]
+fn a_socket_in_a_place_that_is_shown_is_out_of_reach() {
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    // A read-only mount alone would not keep anybody from connecting.
+    let place = tempfile::Builder::new()
+        .prefix("aegis-test-")
+        .tempdir_in("/opt")
+        .unwrap();
+    std::fs::create_dir(place.path().join("alone")).unwrap();
+    std::fs::write(place.path().join("file"), "").unwrap();
+    let sockets = [
+        place.path().join("socket"),
+        place.path().join("alone/socket"),
+    ];
+    let _listeners = sockets
+        .clone()
+        .map(|path| UnixListener::bind(path).unwrap());
+    let [first, second] = sockets.map(|path| path.display().to_string());
+    let ended = Body::new().run(&format!(
+        "cat {}/file; /usr/bin/python3 - <<'end'\n\
+         import socket\n\
+         for path in ('{first}', '{second}'):\n\
+         \ttry: socket.socket(socket.AF_UNIX).connect(path); print('reached', path)\n\
+         \texcept OSError: print('no')\n\
+         end",
+        place.path().display()
+    ));
+    assert_eq!(ended.said, "no\nno\n");
+}
+
 fn answer(listener: TcpListener) -> String {
     let (mut caller, _) = listener.accept().unwrap();
     let mut said = [0; 5];

@@ -185,6 +185,20 @@ fn a_file_that_the_host_replaces_stays_hidden() {
 }
 
 #[test]
+fn what_vanishes_before_it_is_hidden_stops_nothing() {
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    let place = tempfile::Builder::new()
+        .prefix("aegis-test-")
+        .tempdir_in("/opt")
+        .unwrap();
+    let mut body = Body::new();
+    body.masks = vec![place.path().join("gone")];
+    assert_eq!(body.run("true").code, 0);
+}
+
+#[test]
 fn git_itself_works_beside_the_shim() {
     as_both_users("sandbox::view::git_itself_works_beside_the_shim", || {
         // The host's /etc/gitconfig is hidden; git takes one that is refused for a fault.
