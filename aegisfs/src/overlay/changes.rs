@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::content::file_name;
 use super::error::OverlayError;
-use super::lookup::stands_alone;
+use super::found::stands_alone;
 use super::lower::LowerRoot;
 use super::shadow::{FolderKey, Node, Shadow};
 use crate::commit::Relocations;

@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 
 use super::attr::Stat;
 use super::content::LARGEST_BASE;
+use super::found::Found;
 use super::inode::{Backing, Inode};
-use super::lookup::Found;
 use super::meta::timestamps;
 use super::{Overlay, OverlayError, Result};
 

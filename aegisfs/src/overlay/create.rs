@@ -5,7 +5,8 @@ use aegis_policies::journal::{NodeId, NodeKind, ShadowOp};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::lookup::{Entry, Found, check_name, path_of};
+use super::found::Found;
+use super::lookup::{Entry, check_length, check_name, path_of};
 use super::shadow::{Place, Shadow};
 use super::{Attr, Overlay, OverlayError, Result, covers};
 
@@ -100,6 +101,7 @@ impl Overlay {
             name: name.into(),
         };
         let path = path_of(shadow, &place)?;
+        check_length(&path)?;
         covers(permit, &path)?;
         match self.find(shadow, &place.folder, name)? {
             Found::Missing => Ok((place, path)),

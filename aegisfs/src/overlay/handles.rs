@@ -11,8 +11,8 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use super::attr::{Attr, Stat, Version};
+use super::found::Found;
 use super::inode::{Backing, Inode};
-use super::lookup::Found;
 use super::{Overlay, OverlayError, Result};
 
 /// Names an open file or directory.

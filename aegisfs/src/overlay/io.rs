@@ -12,9 +12,9 @@ use rustix::fs::{
 use rustix::io::{Errno, pread};
 
 use super::copyup::write_all;
+use super::found::Found;
 use super::handles::{Handle, HandleId};
 use super::inode::Backing;
-use super::lookup::Found;
 use super::meta::Caller;
 use super::{Overlay, OverlayError, Result, covers};
 

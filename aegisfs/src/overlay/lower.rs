@@ -85,7 +85,8 @@ impl LowerRoot {
             return Ok(fstat(&self.root)?.into());
         };
         let folder = self.folder(&folder)?;
-        Ok(statat(&*folder, name, AtFlags::SYMLINK_NOFOLLOW)?.into())
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        Ok(statat(&*folder, name, flags)?.into())
     }
 
     /// Opens a regular file for reading.

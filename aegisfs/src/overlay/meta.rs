@@ -5,8 +5,8 @@ use aegis_policies::{Permit, RelPath};
 use rustix::fs::{FileType, Timespec, Timestamps, futimens};
 use rustix::io::Errno;
 
+use super::found::Found;
 use super::handles::Handle;
-use super::lookup::Found;
 use super::shadow::Shadow;
 use super::{Attr, Overlay, OverlayError, Result, covers, now};
 

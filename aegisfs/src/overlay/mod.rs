@@ -14,6 +14,7 @@ mod content;
 mod copyup;
 mod create;
 mod error;
+mod found;
 mod handles;
 mod inode;
 mod io;

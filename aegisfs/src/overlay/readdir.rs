@@ -10,8 +10,8 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::attr::file_type;
+use super::found::{Found, LowerNode, Seen};
 use super::handles::HandleId;
-use super::lookup::{Found, LowerNode, Seen};
 use super::lower::LowerEntry;
 use super::shadow::{Child, FolderKey, Shadow};
 use super::{Overlay, OverlayError, Result};

@@ -5,7 +5,8 @@ use aegis_policies::{Permit, RelPath};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::lookup::{Found, check_name, path_of};
+use super::found::Found;
+use super::lookup::{check_length, check_name, path_of};
 use super::shadow::{Place, Shadow};
 use super::{Overlay, Result, covers};
 
@@ -45,6 +46,7 @@ impl Overlay {
         let mut shadow = self.write();
         let old = self.side(&shadow, permits.0, from)?;
         let new = self.side(&shadow, permits.1, to)?;
+        check_length(&new.path)?;
         if !check_types(&old, &new, mode)? {
             // Two names of one file: rename(2) does nothing.
             return Ok(());

@@ -7,7 +7,7 @@ use aegis_policies::Permit;
 use aegis_policies::journal::{NodeId, ShadowOp};
 use rustix::io::Errno;
 
-use super::lookup::{Found, LowerNode};
+use super::found::{Found, LowerNode};
 use super::shadow::Shadow;
 use super::{Overlay, Result};
 

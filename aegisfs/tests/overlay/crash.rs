@@ -1,6 +1,7 @@
 //! A server that is killed loses nothing that it acknowledged.
 
 use std::fs::{self, File};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -29,10 +30,15 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
         .and_then(|seed| seed.parse().ok())
         .unwrap_or(7);
     let mut random = Random::new(seed);
-    let mut acknowledged = 0;
+    let (mut acknowledged, mut pending) = (0, None);
     for round in 0..KILLS {
-        acknowledged += one_life(&bed, &model, &mut random, round);
+        let (count, last) = one_life(&bed, &model, &mut random, round, pending);
+        acknowledged += count;
+        pending = last;
     }
+    let server = bed.serve();
+    agree(&bed, &model, pending, KILLS);
+    server.kill();
     assert!(
         acknowledged > KILLS,
         "only {acknowledged} operations were acknowledged"
@@ -44,18 +50,24 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
     );
 }
 
-/// One life of a server, ended at a random moment. Returns how many operations it acknowledged.
-fn one_life(bed: &Bed, model: &std::path::Path, random: &mut Random, round: u64) -> u64 {
+/// One life of a server, ended at a random moment. Returns how many operations it acknowledged, and
+/// the one that was under way at the end.
+fn one_life(
+    bed: &Bed,
+    model: &Path,
+    random: &mut Random,
+    round: u64,
+    pending: Option<Op>,
+) -> (u64, Option<Op>) {
     let server = bed.serve();
-    let mounted = dump(&bed.mnt());
-    assert_eq!(mounted, dump(model), "after kill {round}");
+    agree(bed, model, pending, round);
     let root = ops::root(&bed.mnt());
     let plain = ops::root(model);
     let delay = Duration::from_micros(random.below(25_000));
     let pid = server.pid();
     let killed = AtomicBool::new(false);
-    let (mut count, mut last) = (0, None);
-    std::thread::scope(|scope| {
+    let mut count = 0;
+    let last = std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(delay);
             killed.store(true, Ordering::SeqCst);
@@ -69,8 +81,7 @@ fn one_life(bed: &Bed, model: &std::path::Path, random: &mut Random, round: u64)
                         killed.load(Ordering::SeqCst),
                         "{op:?} failed before the kill"
                     );
-                    last = Some(op);
-                    return;
+                    return Some(op);
                 }
                 done => assert_eq!(done, ops::run(&plain, &op), "{op:?} in life {round}"),
             }
@@ -79,20 +90,22 @@ fn one_life(bed: &Bed, model: &std::path::Path, random: &mut Random, round: u64)
     });
     drop(root);
     server.kill();
-    settle(bed, model, last);
-    count
+    (count, last)
 }
 
-/// The operation that was under way has happened, or has not.
-fn settle(bed: &Bed, model: &std::path::Path, last: Option<Op>) {
-    let Some(op) = last else { return };
-    let server = bed.serve();
+/// The tree is the model's; the operation that was under way has happened, or has not.
+fn agree(bed: &Bed, model: &Path, pending: Option<Op>, round: u64) {
     let found = dump(&bed.mnt());
-    if found != dump(model) {
-        let _ = ops::run(&ops::root(model), &op);
-        assert_eq!(found, dump(model), "after {op:?} was under way");
+    if found != dump(model)
+        && let Some(op) = &pending
+    {
+        let _ = ops::run(&ops::root(model), op);
     }
-    server.kill();
+    assert_eq!(
+        found,
+        dump(model),
+        "after kill {round}; {pending:?} was under way"
+    );
 }
 
 /// Operations in an order that a seed determines.

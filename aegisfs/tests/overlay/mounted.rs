@@ -379,6 +379,36 @@ fn a_removed_directory_is_empty_and_takes_nothing() {
     }
 }
 
+/// A path can become longer than any call can carry; it ends where a record would not fit.
+#[test]
+fn deep_paths_end_and_can_be_removed() {
+    use rustix::fs::{Mode, OFlags, mkdirat, openat};
+    let mut bed = Bed::new();
+    let name = "n".repeat(255);
+    let mut at = ops::root(&bed.mount());
+    let mut depth = 0;
+    let last = loop {
+        if let Err(errno) = mkdirat(&at, &name, Mode::RWXU) {
+            break errno;
+        }
+        depth += 1;
+        at = openat(
+            &at,
+            &name,
+            OFlags::RDONLY | OFlags::DIRECTORY,
+            Mode::empty(),
+        )
+        .unwrap();
+    };
+    drop(at);
+    assert_eq!((depth, last), (128, rustix::io::Errno::NAMETOOLONG));
+    bed.remount();
+    // What lies below a renamed directory may be deeper still.
+    fs::create_dir_all(bed.mnt().join("a/b/c")).unwrap();
+    fs::rename(bed.mnt().join(&name), bed.mnt().join("a/b/c/deep")).unwrap();
+    super::tools::run(&bed.mnt(), "remove", "rm -rf a && test -z \"$(ls)\"");
+}
+
 #[test]
 fn devices_are_refused() {
     let mut bed = Bed::new();
