@@ -218,11 +218,15 @@ fn existing_masks(mask: &Mask) -> Vec<Place> {
         .collect()
 }
 
+/// `reachable` has entries like HOST and HOST:PORT.
 fn is_wanted(toolchain: &Toolchain, request: &Request) -> bool {
-    !toolchain
-        .unless_reachable
+    let hosts = request
+        .reachable
         .iter()
-        .any(|host| request.reachable.contains(host))
+        .filter_map(|entry| entry.split(':').next());
+    !hosts
+        .into_iter()
+        .any(|host| toolchain.unless_reachable.iter().any(|named| named == host))
 }
 
 fn find_toolchain(toolchain: &Toolchain, home: &Path) -> Option<Found> {
@@ -260,7 +264,7 @@ fn expand_home(text: &str, home: &Path) -> PathBuf {
 fn read_only(path: &Path) -> Result<Shown, SandboxError> {
     shown(path).ok_or_else(|| SandboxError::Path {
         path: path.to_owned(),
-        reason: "there is no such file or directory",
+        reason: "there is no file or directory of this name",
     })
 }
 

@@ -16,6 +16,8 @@ use super::running::Enforced;
 const PLANNED: ABI = ABI::V9;
 /// The scopes came with this ABI.
 const SCOPES_SINCE: i32 = 6;
+/// Connecting to a socket by its path is a right of its own since this ABI.
+const SOCKETS_SINCE: i32 = 9;
 /// Enough for a parallel build; a fork bomb ends here and not at the host's limit.
 const MOST_PROCESSES: u64 = 8192;
 /// Enough for watchers and databases (fs.nr_open is 1,048,576 by default).
@@ -115,6 +117,13 @@ fn enforced(status: &RestrictionStatus) -> Enforced {
             "Landlock is at version {landlock}: abstract sockets are kept apart by the network \
              namespace alone"
         ));
+    }
+    if landlock < SOCKETS_SINCE {
+        missing.push(
+            "before Linux 7.1, a socket that a program of the host makes later in a place that is \
+             shown can be reached"
+                .to_owned(),
+        );
     }
     Enforced { landlock, missing }
 }
