@@ -123,3 +123,49 @@ impl AsFd for Channel {
         self.0.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn a_message_arrives_with_its_descriptors() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let words = vec![
+            "x".repeat(50_000),
+            String::from_utf8(vec![0, 1, 2]).unwrap(),
+        ];
+        ours.send(&words, &[writer.as_fd()]).unwrap();
+        drop(writer);
+        let (received, mut given): (Vec<String>, _) = theirs.receive().unwrap();
+        assert_eq!(received, words);
+        let mut writer = std::fs::File::from(given.pop().unwrap());
+        writer.write_all(b"through").unwrap();
+        drop((writer, given));
+        let mut said = String::new();
+        std::fs::File::from(reader)
+            .read_to_string(&mut said)
+            .unwrap();
+        assert_eq!(said, "through");
+    }
+
+    #[test]
+    fn an_end_that_is_gone_is_the_end() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        drop(ours);
+        let error = theirs.receive::<String>().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        assert!(theirs.send(&"nobody hears", &[]).is_err());
+    }
+
+    #[test]
+    fn what_is_not_a_message_is_refused() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        ours.send_all(&u32::MAX.to_le_bytes()).unwrap();
+        assert!(theirs.receive::<String>().is_err());
+        ours.send(&7, &[]).unwrap();
+        assert!(theirs.receive::<String>().is_err());
+    }
+}

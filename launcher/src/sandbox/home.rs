@@ -199,3 +199,78 @@ fn set_aside(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
     }
     Err(io::ErrorKind::AlreadyExists.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn private_home() -> (tempfile::TempDir, OwnedFd) {
+        let folder = tempfile::tempdir().unwrap();
+        let home = fs::File::open(folder.path()).unwrap().into();
+        (folder, home)
+    }
+
+    #[test]
+    fn a_mount_point_replaces_what_is_in_its_way() {
+        let (folder, home) = private_home();
+        let bind = What::Hidden;
+        symlink("/etc", folder.path().join("a")).unwrap();
+        fs::write(folder.path().join("b"), "kept").unwrap();
+        for name in ["a/x/y", "b/x", "c"] {
+            place(home.as_fd(), Path::new(name), &bind).unwrap();
+            assert!(folder.path().join(name).is_dir());
+        }
+        assert!(!folder.path().join("a").is_symlink());
+        assert_eq!(
+            fs::read_to_string(folder.path().join("b.replaced-1")).unwrap(),
+            "kept"
+        );
+        // What is right already stays.
+        place(home.as_fd(), Path::new("c"), &bind).unwrap();
+        assert!(!folder.path().join("c.replaced-1").exists());
+    }
+
+    #[test]
+    fn a_link_is_made_anew_only_where_it_leads_elsewhere() {
+        let (folder, home) = private_home();
+        let tool = What::Link("../share/tool".into());
+        symlink("/elsewhere", folder.path().join("tool")).unwrap();
+        for _ in 0..2 {
+            place(home.as_fd(), Path::new("tool"), &tool).unwrap();
+        }
+        assert_eq!(
+            fs::read_link(folder.path().join("tool")).unwrap(),
+            Path::new("../share/tool")
+        );
+        assert!(!folder.path().join("tool.replaced-2").is_symlink());
+    }
+
+    #[test]
+    fn a_file_of_the_agent_is_not_written() {
+        let (folder, home) = private_home();
+        symlink("target", folder.path().join(".gitconfig")).unwrap();
+        write_new(home.as_fd(), Path::new(".gitconfig"), b"x").unwrap();
+        assert!(!folder.path().join("target").exists());
+    }
+
+    #[test]
+    fn values_are_quoted_as_git_reads_them() {
+        let identity = Identity {
+            name: Some("A \"B\" \\ # ; C".to_owned()),
+            email: None,
+            default_branch: Some("main".to_owned()),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config");
+        fs::write(&file, identity.to_config()).unwrap();
+        let config = git2::Config::open(&file).unwrap();
+        assert_eq!(config.get_string("user.name").ok(), identity.name);
+        assert_eq!(
+            config.get_string("init.defaultBranch").ok(),
+            identity.default_branch
+        );
+        assert!(config.get_string("user.email").is_err());
+    }
+}

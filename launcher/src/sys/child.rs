@@ -64,3 +64,15 @@ pub(crate) fn rehearse(work: fn() -> io::Result<()>) -> io::Result<()> {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rehearsal_tells_how_it_went() {
+        assert!(rehearse(|| Ok(())).is_ok());
+        let error = rehearse(|| Err(io::Error::from_raw_os_error(libc::ENOSPC))).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    }
+}
