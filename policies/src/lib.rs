@@ -8,6 +8,7 @@
 
 mod cedar;
 pub mod effect;
+pub mod fold;
 pub mod gate;
 pub mod journal;
 pub mod label;
@@ -18,5 +19,5 @@ pub use cedar::{Policy, PolicyError};
 pub use effect::{Actor, Effect, Kind, Reversibility, Scope};
 pub use gate::{Gate, GateError, Permit, Refusal};
 pub use journal::Journal;
-pub use label::{Label, Labeler, Labels, Repository};
+pub use label::{Detour, Label, Labeler, Labels, Repository};
 pub use path::RelPath;

@@ -1,11 +1,14 @@
 //! Names inside a project: bytes, relative, and already free of everything that could lead out.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+
+use crate::fold::is_ignorable;
 
 /// A path relative to the project root, as bytes.
 ///
@@ -175,10 +178,26 @@ pub fn escape(bytes: &[u8]) -> String {
 #[must_use]
 pub fn is_deceptive(character: char) -> bool {
     character.is_control()
-        || matches!(character,
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
-            | '\u{feff}' | '\u{061c}' | '\u{e0000}'..='\u{e007f}' | '\u{fff9}'..='\u{fffb}')
+        || is_ignorable(character)
+        || matches!(character, '\u{2028}'..='\u{2029}' | '\u{fff9}'..='\u{fffb}')
 }
+
+/// A text for one line among others: of a long one, its two ends and how much lies between.
+#[must_use]
+pub fn shorten(text: &str) -> Cow<'_, str> {
+    let count = text.chars().count();
+    if count <= LONGEST {
+        return Cow::Borrowed(text);
+    }
+    let head: String = text.chars().take(END).collect();
+    let tail: String = text.chars().skip(count - END).collect();
+    Cow::Owned(format!("{head}...({} more)...{tail}", count - 2 * END))
+}
+
+/// How many characters of a text a line shows before it leaves out the middle.
+const LONGEST: usize = 200;
+/// How many characters of a long text are shown of either end.
+const END: usize = 90;
 
 fn check_component(component: &[u8]) -> Result<(), PathError> {
     if component.contains(&0) {
@@ -229,5 +248,18 @@ mod tests {
             escape(b"a\x1b]52;c\x07\xff\xe2\x80\xae"),
             "a\\u{1b}]52;c\\u{7}\\xff\\u{202e}"
         );
+        for hidden in ['\u{ad}', '\u{3164}', '\u{fe0f}', '\u{2029}', '\u{e0100}'] {
+            assert!(!escape(format!("a{hidden}b").as_bytes()).contains(hidden));
+        }
+    }
+
+    #[test]
+    fn long_texts_lose_their_middle() {
+        let short = "\u{e9}".repeat(LONGEST);
+        assert_eq!(shorten(&short), short);
+        let long = format!("begin{}end", "\u{e9}".repeat(100_000));
+        let shown = shorten(&long);
+        assert!(shown.starts_with("begin") && shown.ends_with("end"));
+        assert!(shown.contains("(99828 more)") && shown.chars().count() <= LONGEST + 20);
     }
 }

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 
+use super::detour::{Detour, Folded, View};
 use super::{Label, Labels};
+use crate::fold::fold;
 use crate::path::RelPath;
 use crate::tables::TableError;
 
@@ -28,6 +30,7 @@ pub struct Labeler {
     set: GlobSet,
     marks: Vec<Mark>,
     repository: Repository,
+    detours: Vec<Folded>,
 }
 
 /// What a matching glob does to the set of labels.
@@ -64,14 +67,21 @@ impl Labeler {
         Self::parse(include_str!("../../tables/labels.toml"), repository)
     }
 
+    /// The same labeler for a project whose repository is found by `detours` as well.
+    #[must_use]
+    pub fn with_detours(mut self, detours: &[Detour]) -> Self {
+        self.detours = detours.iter().map(Folded::from).collect();
+        self
+    }
+
     /// The labels of `path`, and so of everything below a labelled directory.
     #[must_use]
     pub fn labels(&self, path: &RelPath) -> Labels {
-        let labels = self.matches(&lower(path.as_bytes()));
-        let labels = match fold(path.as_bytes()) {
-            Some(folded) => labels.union(self.matches(folded.as_bytes())),
-            None => labels,
-        };
+        let bytes = path.as_bytes();
+        let mut labels = self.spelled(&lower(bytes));
+        if !bytes.is_ascii() {
+            labels = labels.union(self.spelled(&fold(bytes)));
+        }
         match self.repository {
             Repository::Present => labels,
             Repository::Absent => as_if_nested(path, labels),
@@ -100,6 +110,19 @@ impl Labeler {
             set,
             marks,
             repository,
+            detours: Vec::new(),
+        })
+    }
+
+    /// The labels of a path in one spelling: its own, and those that detours give it.
+    fn spelled(&self, path: &[u8]) -> Labels {
+        let own = self.matches(path);
+        self.detours.iter().fold(own, |labels, detour| {
+            labels.union(match detour.view(path) {
+                View::Inside(name) => self.matches(&name).with(Label::VcsRedirect),
+                View::Above => Labels::NONE.with(Label::Anchor),
+                View::Beside => Labels::NONE,
+            })
         })
     }
 
@@ -144,36 +167,6 @@ fn lower(path: &[u8]) -> Cow<'_, [u8]> {
     } else {
         Cow::Borrowed(path)
     }
-}
-
-/// The path as a file system that folds case (ext4 `casefold`, APFS, HFS+) may take it, when it
-/// differs by more than ASCII case: HFS+ drops code points that show nothing, and Unicode folds
-/// U+212A to `k` and U+017F to `s`.
-fn fold(path: &[u8]) -> Option<String> {
-    if path.is_ascii() {
-        return None;
-    }
-    let text: Cow<'_, str> = String::from_utf8_lossy(path);
-    let visible = text.chars().filter(|character| !is_ignorable(*character));
-    let folded = visible.flat_map(char::to_lowercase);
-    Some(
-        folded
-            .map(|character| {
-                if character == '\u{17f}' {
-                    's'
-                } else {
-                    character
-                }
-            })
-            .collect(),
-    )
-}
-
-/// The code points that HFS+ ignores in names; git refuses `.git` written with them for the same
-/// reason (CVE-2014-9390).
-const fn is_ignorable(character: char) -> bool {
-    matches!(character, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }
 
 /// The labels of a name under the root's `.git` when that is not the project's own repository.
@@ -292,6 +285,10 @@ mod tests {
             ".git/hoo\u{212a}s/pre-commit",
             ".git/commondir\u{feff}",
             ".git/hook\u{17f}/pre-commit",
+            ".git/con\u{fb01}g",
+            ".g\u{ad}it/config",
+            ".gi\u{3164}t/ho\u{fe0f}oks/x",
+            ".git/inf\u{e0100}o/attributes",
         ] {
             assert!(has(path, Label::VcsLocked), "{path}");
         }

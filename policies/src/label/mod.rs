@@ -1,9 +1,11 @@
 //! Labels: what kind of name a path is, from glob tables that are data.
 
+mod detour;
 mod labeler;
 
 use serde::{Deserialize, Serialize};
 
+pub use detour::Detour;
 pub use labeler::{Labeler, Repository};
 
 /// One kind of name.
