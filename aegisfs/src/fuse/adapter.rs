@@ -15,7 +15,7 @@ use fuser::{
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs,
     ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use rustix::fs::{FileType, SeekFrom};
+use rustix::fs::{FileType, OFlags, SeekFrom};
 
 use super::convert::{absent, access, attributes, file_type, node, set_time, trust};
 use super::reply::{GENERATION, reply_bytes, reply_empty, reply_entry};
@@ -30,6 +30,8 @@ use crate::overlay::{
 const MOST_WRITTEN: u32 = 1 << 20;
 /// Read-ahead and other requests that the kernel may have under way at once.
 const BACKGROUND: u16 = 64;
+/// O_EXCL of open(2).
+const EXCLUSIVE: i32 = OFlags::EXCL.bits().cast_signed();
 
 /// The guard in the kernel's terms.
 #[derive(Debug)]
@@ -329,6 +331,10 @@ impl Filesystem for Adapter {
                 FileHandle(opened.handle.0),
                 open_flags(opened),
             ),
+            // The host made the name after the kernel looked: it looks again, and opens what is there.
+            Err(errno) if errno.code() == Errno::EEXIST.code() && flags & EXCLUSIVE == 0 => {
+                reply.error(Errno::ESTALE);
+            }
             Err(errno) => reply.error(errno),
         }
     }

@@ -409,6 +409,35 @@ fn deep_paths_end_and_can_be_removed() {
     super::tools::run(&bed.mnt(), "remove", "rm -rf a && test -z \"$(ls)\"");
 }
 
+/// A name that the host made just now, and that the kernel remembers as absent, is opened.
+#[test]
+fn a_name_that_the_host_just_made_is_opened() {
+    let mut bed = Bed::new();
+    let mnt = bed.mount();
+    for name in ["kept", "emptied", "mine"] {
+        assert!(!mnt.join(name).exists());
+        fs::write(bed.project().join(name), "the host's").unwrap();
+    }
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    options
+        .open(mnt.join("kept"))
+        .unwrap()
+        .write_all(b"!")
+        .unwrap();
+    fs::write(mnt.join("emptied"), "new").unwrap();
+    let exclusive = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(mnt.join("mine"));
+    assert_eq!(
+        exclusive.unwrap_err().kind(),
+        std::io::ErrorKind::AlreadyExists
+    );
+    assert_eq!(fs::read_to_string(mnt.join("kept")).unwrap(), "the host's!");
+    assert_eq!(fs::read_to_string(mnt.join("emptied")).unwrap(), "new");
+}
+
 #[test]
 fn devices_are_refused() {
     let mut bed = Bed::new();
