@@ -373,7 +373,9 @@ impl Guard {
     /// A path of a node, and the labels of all its names. A node without a name is judged by the
     /// one that the host has for it.
     fn identify(&self, id: NodeId) -> (RelPath, Labels) {
-        let names = self.overlay.names(id);
+        let mut names = self.overlay.names(id);
+        // Most are shown where the host has them; judging a name twice says nothing new.
+        names.host.retain(|host| !names.shown.contains(host));
         let every = names.shown.iter().chain(&names.host);
         let labels = every.fold(Labels::NONE, |labels, path| {
             labels.union(self.gate.labels(path))
