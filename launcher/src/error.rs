@@ -173,6 +173,9 @@ fn next_for_serve(error: &ServeError) -> Option<&'static str> {
         ServeError::Device(source) if source.kind() == io::ErrorKind::PermissionDenied => {
             Some("allow it (`chmod 0666 /dev/fuse`), as udev does on most systems")
         }
+        ServeError::Repository(_) => {
+            Some("`git rev-parse --git-dir` there shows what git makes of it; repair that first")
+        }
         ServeError::Mount { .. } => Some(SEE_DOCTOR),
         ServeError::Gate(_) => Some("correct `policy.cedar` in the session folder"),
         _ => None,

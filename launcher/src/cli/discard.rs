@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use super::{Outcome, talk};
-use crate::session::{self, AegisHome, SessionError, SessionId};
+use crate::review;
+use crate::session::{self, AegisHome, Project, Session, SessionError, SessionId};
 
 /// Throws a session away with everything that was changed in it and did not land.
 #[derive(Debug, clap::Args)]
@@ -40,6 +41,12 @@ pub fn run(args: &Args) -> Outcome {
     if !args.yes && !talk::confirm(&question)? {
         talk::say("nothing was removed");
         return Ok(ExitCode::FAILURE);
+    }
+    // What can not be opened any more has nothing that could be put right.
+    if let Ok(session) = Session::open(&home, &id)
+        && let Ok(project) = Project::of(&session)
+    {
+        review::settle(&session, &project)?;
     }
     session::remove(&home, &id, held)?;
     talk::say(&format!("session `{id}` is gone"));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::{Outcome, run, talk};
 use crate::error::CommandError;
+use crate::review;
 use crate::session::config::Config;
 use crate::session::launch::Launch;
 use crate::session::project::{Project, current_directory};
@@ -43,6 +44,7 @@ pub fn run(args: &Args) -> Outcome {
     let home = AegisHome::create()?;
     let project = Project::of(&session)?;
     project.check_apart(home.path())?;
+    review::settle(&session, &project)?;
     let mut config = Config::load(&home)?;
     config.allow.extend(args.allow.iter().cloned());
     config.read_only.extend(args.ro.clone());
@@ -62,7 +64,7 @@ pub fn run(args: &Args) -> Outcome {
         config,
         tell: talk::say,
     };
-    Ok(run::report(&launch.again(session)?))
+    Ok(run::report(launch.again(session)?))
 }
 
 /// The command that was given, or else the session's last one.

@@ -49,6 +49,8 @@ Examples:
 
 The exit status is the command's; 128+n when signal n ended it; 125 when the session could not be
 started, 126 when the command can not be executed, 127 when it was not found.
+A port of this machine that you allow (`--allow localhost:5432`) is reached through the proxy alone;
+programs that leave the proxy out for such names have to be told: `curl --noproxy ''`.
 A key in ANTHROPIC_API_KEY or OPENAI_API_KEY is not visible inside; the proxy adds it to requests.";
 
 /// Starts a session and waits for its command.
@@ -79,12 +81,13 @@ pub fn run(args: &Args) -> Outcome {
         tell: talk::say,
     };
     let finished = launch.begin(agent)?;
-    Ok(report(&finished))
+    Ok(report(finished))
 }
 
 /// Says what the run did and gives the command's exit status back.
 #[must_use]
-pub fn report(finished: &Finished) -> ExitCode {
+pub fn report(finished: Finished) -> ExitCode {
+    let status = finished.status;
     for lapse in &finished.lapses {
         talk::say(&format!(
             "aegis-os: the end of the session is not on record: {lapse}"
@@ -96,7 +99,7 @@ pub fn report(finished: &Finished) -> ExitCode {
             "aegis-os: what the session did can not be shown: {error}"
         )),
     }
-    ExitCode::from(finished.status)
+    ExitCode::from(status)
 }
 
 /// What an agent is called that the person gave no name: the base name of its command.

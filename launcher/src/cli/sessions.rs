@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use aegis_policies::path::{escape, shorten};
 use serde_json::json;
 
 use super::{Outcome, talk};
@@ -93,8 +94,8 @@ fn table(listing: &Listing) -> String {
             session.id().as_str(),
             &activity(session),
             &record.created.readable(),
-            &aegis_policies::path::escape(record.agent.as_bytes()),
-            &record.project.shown(),
+            &shorten(&escape(record.agent.as_bytes())),
+            &shorten(&record.project.shown()),
         ));
     }
     text

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use aegis_policies::path::{escape, shorten};
 use serde_json::json;
 
 use super::sessions::{activity, object};
@@ -44,16 +45,13 @@ fn as_text(session: &Session) -> Result<String, CommandError> {
     let fields = [
         ("state", activity(session)),
         ("project", record.project.shown()),
-        (
-            "agent",
-            aegis_policies::path::escape(record.agent.as_bytes()),
-        ),
+        ("agent", escape(record.agent.as_bytes())),
         ("command", command.join(" ")),
         ("started", format!("{} UTC", record.created.readable())),
         ("tier", tier(record)),
     ];
     for (title, value) in fields {
-        let _ok = writeln!(text, "{title:8} {value}");
+        let _ok = writeln!(text, "{title:8} {}", shorten(&value));
     }
     let changed = session::changes(session)?;
     for (title, content) in summary::lines(&changed, &Effects::read(session, Span::Whole)?) {

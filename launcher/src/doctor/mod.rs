@@ -64,6 +64,7 @@ pub fn examine() -> Examination {
         probe::helper(),
         probe::bubblewrap(),
         probe::sessions(),
+        probe::open_files(),
     ];
     Examination {
         findings,

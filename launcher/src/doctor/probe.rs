@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode, Output, Stdio};
 
 use aegisfs::fuse::mount_in_namespace;
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::process::{Resource, getrlimit};
 
 use super::{Finding, Need, Problem};
 use crate::sandbox::Bubblewrap;
@@ -19,6 +20,8 @@ mod trial;
 
 pub(super) use trial::session;
 
+/// A parallel build has more files open than this.
+const FEW_FILES: u64 = 4096;
 /// Where the private mount is tried: a folder that every system has. Only the probe sees it.
 const TRIED_ON: &str = "/tmp";
 
@@ -124,6 +127,28 @@ pub(super) fn sessions() -> Finding {
     Finding {
         name: "sessions",
         need: Need::Required,
+        result,
+    }
+}
+
+/// How many files a session may have open at once: all that the processes inside have open.
+pub(super) fn open_files() -> Finding {
+    let most = getrlimit(Resource::Nofile).maximum;
+    let shown = most.map_or_else(|| "any number".to_owned(), |most| most.to_string());
+    let result = if most.is_none_or(|most| most >= FEW_FILES) {
+        Ok(format!("{shown} in a session at once"))
+    } else {
+        Err(Problem {
+            why: format!("only {shown} in a session at once"),
+            next:
+                "raise the hard limit of `nofile` (/etc/security/limits.conf, `LimitNOFILE=` of a \
+                   service, `--ulimit nofile=` of a container)"
+                    .to_owned(),
+        })
+    };
+    Finding {
+        name: "open files",
+        need: Need::Useful,
         result,
     }
 }

@@ -4,15 +4,14 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use aegis_policies::journal::Journal;
-use aegis_policies::{Actor, Gate, Labeler, Policy, RelPath, Repository};
+use aegis_policies::{Actor, Gate, Labeler, Policy, RelPath};
 use aegisfs::commit::{Plan, Site};
-use rustix::fs::{Mode, OFlags, openat};
 
 use super::words::failed;
 use crate::error::CommandError;
 use crate::session::config::Config;
 use crate::session::serve::ServeError;
-use crate::session::{self, AegisHome, Lock, Project, Session};
+use crate::session::{self, AegisHome, Lock, Project, Session, Whereabouts};
 
 /// A session's changes, to be looked at.
 #[derive(Debug)]
@@ -58,19 +57,17 @@ impl Looking {
     /// # Errors
     /// When the session or the project can not be read.
     pub fn plan(&self, paths: &[PathBuf]) -> Result<Plan, CommandError> {
-        let labeler =
-            Labeler::embedded(self.repository()).map_err(|error| ServeError::Gate(error.into()))?;
+        let labeler = self.labeler()?;
         let select = self.select(paths)?;
         let changes = session::changes(&self.session)?;
         Plan::new(&self.site(), changes, &select, &|path| labeler.labels(path)).map_err(failed)
     }
 
-    fn repository(&self) -> Repository {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match openat(self.project.directory(), ".git", flags, Mode::empty()) {
-            Ok(_) => Repository::Present,
-            Err(_) => Repository::Absent,
-        }
+    fn labeler(&self) -> Result<Labeler, ServeError> {
+        let repository = Whereabouts::of(&self.project).map_err(ServeError::Repository)?;
+        repository
+            .labeler()
+            .map_err(|error| ServeError::Gate(error.into()))
     }
 
     /// Names that a person gave, as names in the project: relative to where the person is, if that
@@ -100,10 +97,7 @@ impl Desk {
         let held = looking.session.claim()?;
         let journal = Arc::new(Journal::resume(&looking.session.dir().journal())?);
         let gate = open_gate(&looking, &journal)?;
-        let recovered = aegisfs::commit::recover(&looking.site()).map_err(failed)?;
-        if recovered.taken_back > 0 {
-            crate::cli::talk::say("a landing that was interrupted has been taken back");
-        }
+        settle(&looking.session, &looking.project)?;
         Ok(Self {
             looking,
             gate,
@@ -136,6 +130,21 @@ impl Desk {
     }
 }
 
+/// Takes a landing of the session back that a crash interrupted, or finishes it when it had happened
+/// already. Whoever goes on with a session or removes it does this first: its folder holds what the
+/// landing displaced.
+///
+/// # Errors
+/// When a record of the landing is damaged, or the file system refuses.
+pub fn settle(session: &Session, project: &Project) -> Result<(), CommandError> {
+    let site = Site::new(session.dir(), project.directory());
+    let recovered = aegisfs::commit::recover(&site).map_err(failed)?;
+    if recovered.taken_back > 0 {
+        crate::cli::talk::say("a landing that was interrupted has been taken back");
+    }
+    Ok(())
+}
+
 fn open_gate(looking: &Looking, journal: &Arc<Journal>) -> Result<Gate, CommandError> {
     let config = AegisHome::open()?
         .map(|home| Config::load(&home))
@@ -146,9 +155,7 @@ fn open_gate(looking: &Looking, journal: &Arc<Journal>) -> Result<Gate, CommandE
         None => Policy::builtin(),
     };
     let policy = policy.map_err(|error| ServeError::Gate(error.into()))?;
-    let labeler =
-        Labeler::embedded(looking.repository()).map_err(|error| ServeError::Gate(error.into()))?;
-    Ok(Gate::open(policy, labeler, Arc::clone(journal)))
+    Ok(Gate::open(policy, looking.labeler()?, Arc::clone(journal)))
 }
 
 /// The name of `path` below `root`, by its text alone.

@@ -15,7 +15,7 @@ mod text;
 mod words;
 
 pub use ask::ask;
-pub use desk::{Desk, Looking};
+pub use desk::{Desk, Looking, settle};
 pub use json::as_json;
 pub use pager::show;
 pub use result::{landed, undone};

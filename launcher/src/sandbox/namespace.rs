@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
 use rustix::mount::MountPropagationFlags;
 
@@ -14,11 +15,12 @@ use crate::sys::child;
 pub enum Entered {
     /// A user namespace that maps the user to itself, and a mount namespace.
     UserAndMount,
-    /// A mount namespace alone: the launcher is root.
+    /// A mount namespace alone: the launcher is root and may have one.
     Mount,
 }
 
-/// Moves the process into its own mount namespace (and user namespace, unless it is root).
+/// Moves the process into its own mount namespace (and user namespace, unless it is root with
+/// CAP_SYS_ADMIN).
 ///
 /// Must be called while the process has one thread. Mounts made afterwards are seen by this process
 /// and its children only.
@@ -40,12 +42,7 @@ pub fn enter() -> Result<Entered, SandboxError> {
 fn go() -> io::Result<Entered> {
     let user = rustix::process::geteuid();
     let group = rustix::process::getegid();
-    let entered = if user.is_root() {
-        Entered::Mount
-    } else {
-        Entered::UserAndMount
-    };
-    unshare(flags(entered))?;
+    let entered = separate(user.is_root())?;
     if entered == Entered::UserAndMount {
         map(user.as_raw(), group.as_raw())?;
     }
@@ -53,6 +50,18 @@ fn go() -> io::Result<Entered> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private)?;
     Ok(entered)
+}
+
+/// Root has no need of a user namespace, except in a container that keeps CAP_SYS_ADMIN from it.
+fn separate(is_root: bool) -> io::Result<Entered> {
+    if is_root {
+        match unshare(flags(Entered::Mount)) {
+            Err(Errno::EPERM) => {}
+            separated => return Ok(separated.map(|()| Entered::Mount)?),
+        }
+    }
+    unshare(flags(Entered::UserAndMount))?;
+    Ok(Entered::UserAndMount)
 }
 
 const fn flags(entered: Entered) -> CloneFlags {

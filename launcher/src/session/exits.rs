@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
 
 use aegis_egress::{AllowList, Door, EgressError, Entrance, Options, Upstream, environment};
@@ -33,6 +33,21 @@ pub enum ExitsError {
         /// How many were asked for.
         wanted: usize,
     },
+}
+
+/// Whether an entry of the list means this machine: programs that honour `NO_PROXY` look for it
+/// inside the sandbox, where it is another one.
+pub(super) fn is_local(entry: &str) -> bool {
+    let port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let host = match entry.rsplit_once(':') {
+        Some((host, rest)) if port(rest) && !host.ends_with(':') => host,
+        _ => entry,
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    }
 }
 
 /// What a session can reach, from the user's settings and the launcher's environment.
@@ -107,5 +122,32 @@ impl Exits {
             ..Options::default()
         };
         Ok(Door::open(listeners, self.upstreams, gate, agent, options)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_local;
+
+    #[test]
+    fn this_machine_is_known_in_every_spelling() {
+        for entry in [
+            "localhost:1",
+            "LOCALHOST",
+            "127.0.0.1:80",
+            "127.9.9.9",
+            "[::1]:80",
+            "::1",
+        ] {
+            assert!(is_local(entry), "{entry}");
+        }
+        for entry in [
+            "localhost.example.org:1",
+            "example.org",
+            "10.0.0.1:1",
+            ".localhost:1",
+        ] {
+            assert!(!is_local(entry), "{entry}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use aegis_egress::Door;
 use aegis_policies::journal::Event;
+use aegis_policies::path::escape;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::Session;
@@ -16,15 +17,17 @@ use super::clock::Moment;
 use super::config::Config;
 use super::create::{Purpose, abandon, create};
 use super::entrance::{Entrance, enter, hold_signals};
-use super::exits::Exits;
-use super::home::AegisHome;
+use super::exits::{Exits, is_local};
+use super::home::{AegisHome, shown};
 use super::lock::Lock;
 use super::patience::Patience;
 use super::project::Project;
 use super::record::{Bytes, Enforcement, State};
-use super::serve::{Serving, Setting};
+use super::repository::Whereabouts;
+use super::serve::{ServeError, Serving, Setting};
 use crate::error::{CommandError, OWN_FAILURE};
 use crate::sandbox::{self, Descriptors, HostFacts, Plan, Request, Running};
+use crate::sys;
 use crate::terminal::Stdio;
 
 /// A command, and what it may reach.
@@ -57,6 +60,7 @@ pub struct Finished {
 
 /// What is found out before anything is made.
 struct Outset {
+    repository: Whereabouts,
     facts: HostFacts,
     exits: Exits,
     entrance: Entrance,
@@ -129,20 +133,43 @@ impl Launch {
     /// Finds out what the session depends on, and moves into a namespace while there is one thread.
     fn outset(&self) -> Result<Outset, CommandError> {
         let exits = Exits::new(&self.config.allow)?;
+        let repository = Whereabouts::of(&self.project).map_err(ServeError::Repository)?;
+        self.forewarn(&repository);
         let facts = sandbox::facts::gather(&self.request("", &exits))?;
         let entrance = enter()?;
         hold_signals()?;
+        sys::files::raise();
         Ok(Outset {
+            repository,
             facts,
             exits,
             entrance,
         })
     }
 
+    /// Says what will not work inside as a person may expect.
+    fn forewarn(&self, repository: &Whereabouts) {
+        if let Some(outside) = repository.outside() {
+            (self.tell)(&format!(
+                "aegis-os: git will not work inside, because its directory `{}` lies outside the \
+                 project",
+                shown(outside)
+            ));
+        }
+        for entry in self.config.allow.iter().filter(|entry| is_local(entry)) {
+            let entry = escape(entry.as_bytes());
+            (self.tell)(&format!(
+                "aegis-os: `{entry}` is reached through the proxy alone, and many programs leave it \
+                 out for such names; `curl --noproxy '' http://{entry}` does not"
+            ));
+        }
+    }
+
     fn start(&self, session: &Session, outset: Outset) -> Result<Underway, CommandError> {
         let mut serving = Serving::start(&Setting {
             session,
             project: &self.project,
+            repository: &outset.repository,
             policy: self.config.policy.as_deref(),
             mountpoint: &session.dir().mountpoint(),
             mode: outset.entrance.mode(),

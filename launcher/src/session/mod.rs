@@ -17,6 +17,7 @@ pub mod project;
 mod real_tree;
 pub mod record;
 mod remove;
+pub mod repository;
 pub mod serve;
 pub mod stale;
 pub mod summary;
@@ -42,6 +43,7 @@ pub use lock::{Lock, claim};
 pub use project::{Project, ProjectError};
 pub use record::{Bytes, Enforcement, MountMode, Record, State};
 pub use remove::{remove, remove_folder};
+pub use repository::Whereabouts;
 
 /// One session on disk.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! A session while it lives: its journal, its gate and its tree, served to the kernel.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use aegis_policies::gate::GateError;
 use aegis_policies::journal::{Event, Journal, JournalError, VerdictId};
-use aegis_policies::{Gate, Labeler, Policy, Repository};
+use aegis_policies::{Gate, Policy};
 use aegisfs::fuse::{self, Served};
 use aegisfs::guard::Guard;
 use aegisfs::overlay::{Overlay, OverlayError};
@@ -22,6 +22,7 @@ use super::home::shown;
 use super::project::Project;
 use super::real_tree::RealTree;
 use super::record::MountMode;
+use super::repository::Whereabouts;
 
 /// How long the last requests of an unmounted tree may take. Nothing can reach it any more, so
 /// what is not answered by then is answered to nobody.
@@ -37,6 +38,9 @@ pub enum ServeError {
     /// The policy can not be used.
     #[error("the policy can not be used: {0}")]
     Gate(#[from] GateError),
+    /// It can not be told which names the project's repository has.
+    #[error("the repository of the project can not be found by its `.git`: {0}")]
+    Repository(io::Error),
     /// The tree can not be opened.
     #[error("the project's view can not be opened: {0}")]
     Overlay(#[from] OverlayError),
@@ -63,6 +67,8 @@ pub struct Setting<'a> {
     pub session: &'a Session,
     /// Its project.
     pub project: &'a Project,
+    /// Where its repository is.
+    pub repository: &'a Whereabouts,
     /// The user's own policies.
     pub policy: Option<&'a str>,
     /// Where the tree is mounted.
@@ -218,16 +224,7 @@ fn open_gate(setting: &Setting<'_>, journal: Arc<Journal>) -> Result<Gate, GateE
     let policy = setting.policy.map_or_else(Policy::builtin, |own| {
         Policy::with_user("policy.cedar", own)
     })?;
-    let labeler = Labeler::embedded(repository(setting.project))?;
-    Ok(Gate::open(policy, labeler, journal))
-}
-
-fn repository(project: &Project) -> Repository {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match openat(project.directory().as_fd(), ".git", flags, Mode::empty()) {
-        Ok(_) => Repository::Present,
-        Err(_) => Repository::Absent,
-    }
+    Ok(Gate::open(policy, setting.repository.labeler()?, journal))
 }
 
 fn mount(setting: &Setting<'_>, guard: Arc<Guard>) -> io::Result<Served> {

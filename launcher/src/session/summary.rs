@@ -4,7 +4,11 @@ mod counts;
 mod effects;
 
 use std::fmt::Write;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
+use aegis_policies::path::shorten;
 use aegisfs::overlay::changes::Change;
 
 pub use counts::Counts;
@@ -15,6 +19,13 @@ use super::{Session, changes, find};
 use crate::error::CommandError;
 use counts::{is_git_record, work};
 
+/// Lines, each with its title.
+pub type Lines = Vec<(&'static str, String)>;
+
+/// How long the end of a run may wait for what it did: a command that is over should not seem to
+/// hang.
+const PATIENCE: Duration = Duration::from_secs(3);
+const TOO_MUCH: &str = "more than could be counted in 3 seconds; `aegis-os status` takes its time";
 /// How many names a line shows before it only counts.
 const SHOWN: usize = 4;
 
@@ -22,24 +33,45 @@ const SHOWN: usize = 4;
 ///
 /// # Errors
 /// When the session's journal or tree can not be read.
-pub fn of_run(finished: &Finished) -> Result<String, CommandError> {
-    let session = &finished.session;
-    let changed = changes(session)?;
+pub fn of_run(finished: Finished) -> Result<String, CommandError> {
+    let session = Arc::new(finished.session);
     let mut text = format!("aegis-os: session {}", session.id());
     if finished.status != 0 {
         let _ok = write!(text, " (exit status {})", finished.status);
     }
-    let mut shown = lines(&changed, &Effects::read(session, Span::LastRun)?);
-    shown.push(("next", next(session, !changed.is_empty())));
+    let looked_at = Arc::clone(&session);
+    let (mut shown, has_changes) = match within(PATIENCE, move || look(&looked_at)) {
+        Some(seen) => seen?,
+        None => (vec![("changed", TOO_MUCH.to_owned())], true),
+    };
+    shown.push(("next", next(&session, has_changes)));
     for (title, content) in shown {
         let _ok = write!(text, "\n  {title:8} {content}");
     }
     Ok(text)
 }
 
+fn look(session: &Session) -> Result<(Lines, bool), CommandError> {
+    let changed = changes(session)?;
+    let effects = Effects::read(session, Span::LastRun)?;
+    Ok((lines(&changed, &effects), !changed.is_empty()))
+}
+
+/// What `work` gives, unless it takes longer than `patience`; it is then left to itself, and ends with
+/// the process.
+fn within<T: Send + 'static>(
+    patience: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (done, waiting) = mpsc::channel();
+    // Nobody waits any more where this fails.
+    thread::spawn(move || done.send(work()));
+    waiting.recv_timeout(patience).ok()
+}
+
 /// What changed, was refused and went over the network, each line with its title.
 #[must_use]
-pub fn lines(changed: &[Change], effects: &Effects) -> Vec<(&'static str, String)> {
+pub fn lines(changed: &[Change], effects: &Effects) -> Lines {
     let mut lines = vec![("changed", shown_changes(changed))];
     let titles = std::iter::once("refused").chain(std::iter::repeat(""));
     for (title, ((kind, policies), tally)) in titles.zip(&effects.refused) {
@@ -48,11 +80,11 @@ pub fn lines(changed: &[Change], effects: &Effects) -> Vec<(&'static str, String
     let requests = effects
         .requests
         .iter()
-        .map(|(name, count)| format!("{name} ({count} requests)"));
+        .map(|(name, count)| format!("{} ({count} requests)", shorten(name)));
     let tunnels = effects
         .connections
         .iter()
-        .map(|(name, count)| format!("{name} ({count} connections)"));
+        .map(|(name, count)| format!("{} ({count} connections)", shorten(name)));
     let network: Vec<_> = requests.chain(tunnels).collect();
     if !network.is_empty() {
         lines.push(("network", network.join(", ")));
@@ -66,9 +98,7 @@ fn shown_changes(changed: &[Change]) -> String {
     } else {
         ""
     };
-    let names: Vec<_> = work(changed)
-        .map(|change| change.path.to_string())
-        .collect();
+    let names: Vec<_> = work(changed).map(|change| &change.path).collect();
     if names.is_empty() {
         return if records.is_empty() {
             "nothing".to_owned()
@@ -79,7 +109,7 @@ fn shown_changes(changed: &[Change]) -> String {
     let first = names
         .iter()
         .take(SHOWN)
-        .cloned()
+        .map(|path| shorten(&path.to_string()).into_owned())
         .collect::<Vec<_>>()
         .join(", ");
     let more = match names.len().saturating_sub(SHOWN) {
@@ -94,16 +124,21 @@ fn shown_changes(changed: &[Change]) -> String {
 }
 
 fn shown_refusal(kind: &str, policies: &str, tally: &Tally) -> String {
-    let names: Vec<_> = tally.first.iter().take(SHOWN).cloned().collect();
+    let names: Vec<_> = tally
+        .first
+        .iter()
+        .take(SHOWN)
+        .map(|name| shorten(name))
+        .collect();
     let dots = if tally.first.len() > SHOWN {
         ", ..."
     } else {
         ""
     };
     let by = if policies.is_empty() {
-        "no policy permits it"
+        "no policy permits it".into()
     } else {
-        policies
+        shorten(policies)
     };
     format!(
         "{} x {kind}: {}{dots} ({by})",
@@ -135,6 +170,10 @@ fn next(session: &Session, has_changes: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use aegis_policies::RelPath;
+    use aegis_policies::journal::NodeKind;
+    use aegisfs::overlay::changes::After;
+
     use super::*;
 
     #[test]
@@ -145,5 +184,38 @@ mod tests {
         }
         let shown = shown_refusal("fs.write", "vcs.locked", &tally);
         assert_eq!(shown, "9 x fs.write: f0, f1, f2, f3, ... (vcs.locked)");
+    }
+
+    #[test]
+    fn long_names_do_not_make_long_lines() {
+        let long = "x".repeat(30_000);
+        let mut effects = Effects::default();
+        let mut tally = Tally::default();
+        (0..4).for_each(|number| tally.add(format!("{number}{long}")));
+        effects.refused.insert(("fs.write", long.clone()), tally);
+        effects.connections.insert(long.clone(), 1);
+        let path = RelPath::parse(long.as_bytes()).unwrap();
+        let changed = Change {
+            path,
+            before: None,
+            after: Some(After {
+                kind: NodeKind::Directory,
+                mode: 0o755,
+                content: None,
+                node: 1,
+            }),
+            moved_from: None,
+        };
+        for (_, line) in lines(&[changed], &effects) {
+            assert!(line.len() < 1500, "{}", line.len());
+        }
+    }
+
+    #[test]
+    fn what_takes_too_long_is_not_waited_for() {
+        let (never, waiting) = mpsc::channel::<()>();
+        assert_eq!(within(Duration::ZERO, move || waiting.recv()), None);
+        assert_eq!(within(Duration::MAX, || 1), Some(1));
+        drop(never);
     }
 }

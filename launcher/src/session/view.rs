@@ -18,9 +18,11 @@ use super::home::{AegisHome, real_path, shown};
 use super::lock::Lock;
 use super::project::Project;
 use super::record::{Bytes, MountMode, State};
-use super::serve::{Serving, Setting};
+use super::repository::Whereabouts;
+use super::serve::{ServeError, Serving, Setting};
 use super::stale::detach;
 use crate::error::CommandError;
+use crate::sys;
 
 /// A view that is mounted, and its session.
 #[derive(Debug)]
@@ -43,6 +45,8 @@ impl View {
         config: &Config,
     ) -> Result<Self, CommandError> {
         let mountpoint = check_mountpoint(mountpoint, &[project.path(), home.path()])?;
+        let repository = Whereabouts::of(&project).map_err(ServeError::Repository)?;
+        sys::files::raise();
         // Blocked before there are threads, so that only `attend` sees them.
         ending()
             .thread_block()
@@ -63,7 +67,15 @@ impl View {
                 record.mountpoint = Bytes::from(mountpoint.as_path());
             })
             .map_err(CommandError::from)
-            .and_then(|()| serve(&session, &project, &mountpoint, config, mount));
+            .and_then(|()| {
+                serve(
+                    &session,
+                    (&project, &repository),
+                    &mountpoint,
+                    config,
+                    mount,
+                )
+            });
         match served {
             Ok(serving) => Ok(Self {
                 session,
@@ -122,7 +134,7 @@ impl View {
 
 fn serve(
     session: &Session,
-    project: &Project,
+    (project, repository): (&Project, &Whereabouts),
     mountpoint: &Path,
     config: &Config,
     mode: MountMode,
@@ -131,6 +143,7 @@ fn serve(
     let serving = Serving::start(&Setting {
         session,
         project,
+        repository,
         policy,
         mountpoint,
         mode,

@@ -8,22 +8,24 @@ use std::process::Command;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::ForkResult;
 use rustix::io::FdFlags;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Resource, Rlimit, Signal, setrlimit};
 
-use super::descriptor;
+use super::{descriptor, files};
 
 /// Makes `command` start with the standard streams and `inherited` as its only descriptors, in a
-/// session of its own, without ambient capabilities, and die with the launcher.
+/// session of its own, without ambient capabilities, with the limit of open files that the launcher was
+/// started with, and die with the launcher.
 ///
 /// The caller keeps the descriptors of `inherited` open until the command has been spawned.
 pub(crate) fn isolate(command: &mut Command, inherited: Vec<RawFd>) {
     let launcher = rustix::process::getpid();
+    let files = files::given();
     // SAFETY: the closure runs in the forked child and makes system calls only; it neither
     // allocates nor takes a lock that another thread of the parent could hold.
-    unsafe { command.pre_exec(move || before_exec(launcher, &inherited)) };
+    unsafe { command.pre_exec(move || before_exec(launcher, files, &inherited)) };
 }
 
-fn before_exec(launcher: Pid, inherited: &[RawFd]) -> io::Result<()> {
+fn before_exec(launcher: Pid, files: Rlimit, inherited: &[RawFd]) -> io::Result<()> {
     // The kernel sends the signal when the parent dies from now on; the second look covers a
     // parent that died before.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -32,6 +34,7 @@ fn before_exec(launcher: Pid, inherited: &[RawFd]) -> io::Result<()> {
     }
     // Ctrl-C at the user's terminal reaches the launcher alone, which decides what it means.
     rustix::process::setsid()?;
+    setrlimit(Resource::Nofile, files)?;
     // Bubblewrap refuses to run with ambient capabilities, and the command must not get any.
     rustix::thread::clear_ambient_capability_set()?;
     descriptor::close_on_exec_from(3)?;

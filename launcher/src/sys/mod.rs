@@ -7,5 +7,6 @@
 
 pub(crate) mod child;
 pub(crate) mod descriptor;
+pub(crate) mod files;
 pub(crate) mod keyring;
 pub(crate) mod signal;

@@ -1,7 +1,9 @@
 //! The commands, one file per subject.
 
+mod limits;
 mod mounts;
 mod places;
+mod repository;
 mod runs;
 mod sessions;
 mod settings;

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use aegis_policies::journal::{Entry, Event, ShadowOp};
-use aegis_policies::path::escape;
-use aegis_policies::{Effect, Scope};
+use aegis_policies::path::{escape, shorten};
+use aegis_policies::{Effect, RelPath, Scope};
 
 use super::history::{History, word};
 use crate::session::clock::Moment;
@@ -50,18 +50,19 @@ fn phrase(event: &Event) -> Option<(&'static str, String)> {
         Event::Process { .. } | Event::Verdict { .. } => return None,
         Event::Started { command } => {
             let words: Vec<_> = command.iter().map(|word| escape(word)).collect();
-            ("started", words.join(" "))
+            ("started", shorten(&words.join(" ")).into_owned())
         }
         Event::Ended { status } => ("ended", format!("with status {status}")),
         Event::Shadow(operation) => change(operation),
-        Event::Read { path } => ("fs.read", path.to_string()),
+        Event::Read { path } => ("fs.read", name(path)),
         Event::Written { path, bytes, size } => (
             "fs.write",
-            format!("{path} ({bytes} bytes written, {size} in all)"),
+            format!("{} ({bytes} bytes written, {size} in all)", name(path)),
         ),
         Event::Refused { effect } => (effect.kind.name(), scope(effect)),
         Event::Blocked { effect, reason } => {
             let reason = escape(reason.as_bytes());
+            let reason = shorten(&reason);
             (
                 effect.kind.name(),
                 format!("{} (stopped: {reason})", scope(effect)),
@@ -78,7 +79,10 @@ fn phrase(event: &Event) -> Option<(&'static str, String)> {
             let host = escape(host.as_bytes());
             (
                 "net.connect",
-                format!("{host}:{port} ({sent} out, {received} in, {millis} ms)"),
+                format!(
+                    "{}:{port} ({sent} out, {received} in, {millis} ms)",
+                    shorten(&host)
+                ),
             )
         }
         Event::Request {
@@ -92,7 +96,7 @@ fn phrase(event: &Event) -> Option<(&'static str, String)> {
         } => {
             let request = escape(format!("{upstream} {method} {path}").as_bytes());
             let figures = format!("{status}, {sent} out, {received} in, {millis} ms");
-            ("net.request", format!("{request} ({figures})"))
+            ("net.request", format!("{} ({figures})", shorten(&request)))
         }
         Event::Landed {
             landing,
@@ -111,31 +115,42 @@ fn phrase(event: &Event) -> Option<(&'static str, String)> {
 }
 
 fn change(operation: &ShadowOp) -> (&'static str, String) {
-    let path = operation.path();
+    let path = name(operation.path());
     match operation {
         ShadowOp::CopyUp { .. } => ("fs.write", format!("{path} (copied from the project)")),
-        ShadowOp::Create { .. } => ("fs.create", path.to_string()),
-        ShadowOp::Link { from, .. } => ("fs.link", format!("{from} -> {path}")),
-        ShadowOp::Remove { .. } => ("fs.remove", path.to_string()),
+        ShadowOp::Create { .. } => ("fs.create", path),
+        ShadowOp::Link { from, .. } => ("fs.link", format!("{} -> {path}", name(from))),
+        ShadowOp::Remove { .. } => ("fs.remove", path),
         ShadowOp::Rename { from, exchange, .. } => (
             "fs.rename",
-            format!("{from} {} {path}", if *exchange { "<->" } else { "->" }),
+            format!(
+                "{} {} {path}",
+                name(from),
+                if *exchange { "<->" } else { "->" }
+            ),
         ),
-        ShadowOp::SetAttr { .. } => ("fs.meta", path.to_string()),
+        ShadowOp::SetAttr { .. } => ("fs.meta", path),
         ShadowOp::SetXattr { name, .. } => ("fs.meta", format!("{path} ({})", escape(name))),
-        _ => ("shadow", path.to_string()),
+        _ => ("shadow", path),
     }
+}
+
+/// A name, fit for one line among others.
+fn name(path: &RelPath) -> String {
+    shorten(&path.to_string()).into_owned()
 }
 
 fn scope(effect: &Effect) -> String {
     match &effect.scope {
-        Scope::Shadow { path, .. } | Scope::Project { path, .. } => path.to_string(),
-        Scope::Endpoint { host, port, .. } => format!("{}:{port}", escape(host.as_bytes())),
+        Scope::Shadow { path, .. } | Scope::Project { path, .. } => name(path),
+        Scope::Endpoint { host, port, .. } => {
+            format!("{}:{port}", shorten(&escape(host.as_bytes())))
+        }
         Scope::Request {
             upstream,
             method,
             path,
-        } => escape(format!("{upstream} {method} {path}").as_bytes()),
+        } => shorten(&escape(format!("{upstream} {method} {path}").as_bytes())).into_owned(),
         other => other.class().to_owned(),
     }
 }
