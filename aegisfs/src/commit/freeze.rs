@@ -135,6 +135,10 @@ impl Freezer<'_> {
             .sha256()
             .and_then(|sha256| self.site.open_base(sha256).ok());
         let base = contents(base.ok_or(Reason::NoBase)?, &limits)?;
+        // A power cut can leave a file with its name and without its content.
+        if Some(super::beneath::hash(base.as_slice())?) != item.base.sha256() {
+            return Err(Reason::NoBase);
+        }
         let host_file = self.site.tree().file(&item.path)?;
         let host_bytes = contents(host_file, &limits)?;
         self.stage_content(item)?;

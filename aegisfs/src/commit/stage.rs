@@ -1,10 +1,13 @@
 //! The stage: frozen content, named by its SHA-256, in a directory that the sandbox never sees.
+//!
+//! Nothing here is forced to the disk: a landing hashes what it takes from the stage, and one that
+//! was interrupted is taken back and frozen anew.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fsync, openat, renameat, unlinkat,
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, openat, renameat, unlinkat,
 };
 
 use super::beneath::open_file_at;
@@ -45,7 +48,6 @@ impl Stage {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let to = openat(&self.directory, &part, flags, Mode::RUSR | Mode::WUSR)?;
         let sha256 = carry::copy(from, &to)?;
-        fsync(&to)?;
         renameat(&self.directory, &part, &self.directory, sha256.to_string())?;
         Ok(sha256)
     }
@@ -57,7 +59,6 @@ impl Stage {
         std::fs::write(&path, bytes)?;
         let file = open_file_at(self.directory.as_fd(), name.as_bytes())?;
         let sha256 = super::beneath::hash(std::fs::File::from(file.try_clone()?))?;
-        fsync(&file)?;
         renameat(&self.directory, name, &self.directory, sha256.to_string())?;
         Ok(sha256)
     }

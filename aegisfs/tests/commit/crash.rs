@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::path::Path;
@@ -177,6 +178,47 @@ fn an_undo_that_stops_anywhere_is_whole() {
             point += 1;
         }
         assert!(point >= 50, "only {point} points");
+    });
+}
+
+/// A person writes to files of a landing that has stopped, before it is taken back: what was
+/// written is somewhere afterwards.
+#[test]
+fn what_is_written_before_a_recovery_is_kept() {
+    quietly(|| {
+        for point in (0..).step_by(2) {
+            let env = start();
+            if land_until(&env, point) {
+                break;
+            }
+            for name in [
+                "changed",
+                "src/also",
+                "made/deep/file",
+                "there/moved",
+                "removed",
+            ] {
+                let file = fs::OpenOptions::new()
+                    .append(true)
+                    .open(env.project.join(name));
+                let _ = file.map(|mut file| write!(file, "by hand: {name}\n").unwrap());
+            }
+            let written = |env: &Env| -> Vec<String> {
+                let mut found = super::env::tree(&env.project);
+                found.extend(super::env::tree(&env.session.landings()));
+                let mine = found.into_values().flat_map(|shown| {
+                    let hand = shown.split("by hand: ").skip(1);
+                    hand.map(|name| name.split("\\n").next().unwrap().to_owned())
+                        .collect::<Vec<_>>()
+                });
+                let mut mine: Vec<_> = mine.collect();
+                mine.sort();
+                mine
+            };
+            let before = written(&env);
+            interruptible::recover(&env.site(), &|_| {}).unwrap();
+            assert_eq!(written(&env), before, "at {point}");
+        }
     });
 }
 

@@ -167,12 +167,15 @@ fn a_save_at_any_point_of_a_landing_is_not_lost() {
         contents(&env.project, &mut found);
         contents(&env.session.landings(), &mut found);
         let saved = saved.borrow();
-        for (_, content, _) in saved.iter() {
+        for (at, content, _) in saved.iter() {
             let is_replaced = saved.iter().any(|(_, _, replaced)| replaced == content);
             assert!(
                 is_replaced || found.contains(content),
                 "`{content}` is lost at {point}"
             );
+            // A landing yields to what the host saved before, and what it saved after stays.
+            let last = saved.iter().rev().find(|(other, ..)| other == at).unwrap();
+            assert_eq!(fs::read_to_string(at).unwrap(), last.1, "at {point}");
         }
         if count.get() < point {
             break;
@@ -188,34 +191,32 @@ fn landed_with(env: &Env, approved: aegisfs::commit::Approved, hook: &dyn Fn(&'s
 /// elsewhere.
 #[test]
 fn nothing_lands_through_a_swapped_link() {
-    let env = Env::new(|root| write(&root.join("directory/file"), "start\n"));
+    let env = Env::new(|root| write(&root.join("a/directory/deep/file"), "start\n"));
     let outside = env.temp.path().join("outside");
-    fs::create_dir(&outside).unwrap();
-    write(&outside.join("file"), "start\n");
+    write(&outside.join("deep/file"), "start\n");
     let link = env.temp.path().join("link");
     symlink(&outside, &link).unwrap();
-    let directory = env.project.join("directory");
+    let directory = env.project.join("a/directory");
     let swap = |_| -> Option<()> {
         renameat_with(CWD, &link, CWD, &directory, RenameFlags::EXCHANGE).unwrap();
         None
     };
     beside(swap, || {
         for round in 0..ROUNDS {
+            let content = format!("agent {round}\n");
+            write(&env.agent.join("a/directory/deep/file"), content);
             write(
-                &env.agent.join("directory/file"),
-                format!("agent {round}\n"),
+                &env.agent.join(format!("a/directory/deep/new-{round}")),
+                "new\n",
             );
-            write(&env.agent.join(format!("directory/new-{round}")), "new\n");
             // Most of these end in a conflict; what counts is where they do not end.
             let _ = env.try_land();
         }
     });
-    let names: Vec<PathBuf> = fs::read_dir(&outside)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    assert_eq!(names, [outside.join("file")]);
-    assert_eq!(fs::read_to_string(outside.join("file")).unwrap(), "start\n");
+    let outside = super::env::tree(&outside);
+    let names: Vec<_> = outside.keys().map(String::as_str).collect();
+    assert_eq!(names, ["deep", "deep/file"]);
+    assert!(outside["deep/file"].contains("start"), "{outside:?}");
 }
 
 /// Two sessions that land on one project at the same time: each landing is whole.

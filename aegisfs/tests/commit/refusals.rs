@@ -179,14 +179,20 @@ fn sensitive_names_are_marked() {
 
 #[test]
 fn a_link_of_the_hosts_is_not_followed() {
-    let env = Env::new(|root| write(&root.join("directory/file"), "x\n"));
-    write(&env.agent.join("directory/file"), "changed\n");
-    write(&env.agent.join("directory/new"), "new\n");
-    let outside = env.temp.path().join("outside");
-    fs::rename(env.project.join("directory"), &outside).unwrap();
-    symlink(&outside, env.project.join("directory")).unwrap();
-    let landed = env.land();
-    assert_eq!(landed.left().count(), 2, "{landed:?}");
-    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
-    assert_eq!(fs::read_to_string(outside.join("file")).unwrap(), "x\n");
+    let env = Env::new(|root| write(&root.join("directory/deep/file"), "x\n"));
+    write(&env.agent.join("directory/deep/file"), "changed\n");
+    write(&env.agent.join("directory/deep/new"), "new\n");
+    // Once to the outside and once to another place inside.
+    for place in ["outside", "project/elsewhere"] {
+        let place = env.temp.path().join(place);
+        let directory = env.project.join("directory");
+        fs::rename(&directory, &place).unwrap();
+        symlink(&place, &directory).unwrap();
+        let landed = env.land();
+        assert_eq!(landed.left().count(), 2, "{landed:?}");
+        assert_eq!(fs::read_dir(place.join("deep")).unwrap().count(), 1);
+        assert_eq!(fs::read_to_string(place.join("deep/file")).unwrap(), "x\n");
+        fs::remove_file(&directory).unwrap();
+        fs::rename(&place, &directory).unwrap();
+    }
 }

@@ -18,6 +18,7 @@ pub fn ask(question: &str, matter: &str) -> Result<bool, CommandError> {
         question: matter.to_owned(),
     };
     let terminal = open().map_err(nobody)?;
+    crate::terminal::settle();
     let asking = |source| CommandError::Io {
         doing: "asking".to_owned(),
         source,

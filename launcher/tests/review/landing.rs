@@ -187,3 +187,29 @@ fn a_folder_that_may_not_be_written_is_left_alone() {
         1
     );
 }
+
+/// A landing that is killed at any moment has happened or has not: what `undo` leaves is what was
+/// there before, in either case.
+#[test]
+fn a_killed_landing_is_whole() {
+    let world = World::of(Person::Ordinary);
+    let before = tree(&world.project());
+    world
+        .run("for n in $(seq 60); do echo $n > file-$n; done; echo more >> kept; rm gone")
+        .ok();
+    let (mut killed, mut landed) = (0, 0);
+    for delay in 0..24 {
+        let mut landing = world.command(&["land", "--yes"]);
+        let mut landing = landing.stderr(std::process::Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(delay * 4));
+        landing.kill().unwrap();
+        let status = landing.wait().unwrap();
+        killed += usize::from(!status.success());
+        let undone = world.aegis(&["undo", "--yes"]);
+        landed += usize::from(undone.status == 0);
+        assert_eq!(tree(&world.project()), before, "{delay}: {undone:#?}");
+    }
+    println!("{killed} of 24 landings were killed, {landed} had happened");
+    world.aegis(&["land", "--yes"]).ok();
+    assert!(world.project().join("file-60").exists());
+}

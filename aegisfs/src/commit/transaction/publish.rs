@@ -107,6 +107,7 @@ impl Transaction<'_> {
         if let Err(error) = self.floor.exchange(temporary.spot(), place.spot()) {
             return self.give_up(index, step, error);
         }
+        (self.floor.hook)("verify");
         let displaced = temporary.observe();
         let verdict = match &displaced {
             Ok(displaced) => require(displaced, &step.old).and_then(|()| require_single(displaced)),
@@ -128,6 +129,7 @@ impl Transaction<'_> {
         if let Err(error) = self.floor.rename(place.spot(), temporary.spot()) {
             return self.give_up(index, step, error);
         }
+        (self.floor.hook)("verify");
         let verdict = if step.act == Act::RemoveDirectory {
             require_empty(&temporary)
         } else {
@@ -143,6 +145,7 @@ impl Transaction<'_> {
         self.floor
             .rename(from.spot(), place.spot())
             .map_err(changed_just_now)?;
+        (self.floor.hook)("verify");
         let moved = place.observe();
         if moved.as_ref().is_ok_and(|moved| moved.state == step.new) {
             return Ok(Fate::Done);
