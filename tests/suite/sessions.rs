@@ -211,7 +211,7 @@ fn nobody_stays_behind_when_the_server_is_killed() {
         });
         found.count()
     };
-    assert!(running() > 0);
+    assert!(wait_until(|| running() > 0), "the command did not start");
     live.kill();
     let ended = wait_until(|| running() == 0);
     assert!(ended, "the command outlives its session");
