@@ -68,7 +68,8 @@ fn resume_repeats_the_last_command_in_the_same_directory() {
         (&"ended".into(), &0.into())
     );
     assert_eq!(status["changed"]["created"], 1);
-    assert_eq!(status["enforced"]["missing"], serde_json::json!([]));
+    // What is missing depends on the kernel; that it is said does not.
+    assert!(status["enforced"]["missing"].is_array());
 }
 
 #[test]
