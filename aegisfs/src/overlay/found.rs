@@ -191,7 +191,8 @@ impl Overlay {
 
     pub(super) fn attr_of_node(&self, shadow: &Shadow, id: NodeId, node: &Node) -> Result<Attr> {
         let base = if node.upper {
-            Some(self.content.stat(id)?)
+            // Content that a power failure took is not an empty file: nobody may land it.
+            Some(self.content.stat(id).map_err(|_| Errno::IO)?)
         } else {
             node.origin.as_ref().and_then(|origin| {
                 // The host may have put something else there meanwhile.
