@@ -10,6 +10,11 @@ pub enum Reason {
     /// A `.git` that is not the project's own.
     #[error("a nested `.git` would make git run what it holds")]
     NestedRepository,
+    /// The project's own repository, behind a link or a file.
+    #[error(
+        "the repository lies under another name than `.git`, and only one in `.git` can be landed in"
+    )]
+    RepositoryElsewhere,
     /// The agent made the project's repository.
     #[error("the agent made this repository; run `git init` yourself to have one")]
     RepositoryMade,

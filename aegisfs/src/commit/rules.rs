@@ -2,8 +2,8 @@
 
 use std::os::fd::AsFd as _;
 
-use aegis_policies::RelPath;
 use aegis_policies::journal::NodeKind;
+use aegis_policies::{Label, RelPath};
 use rustix::fs::FileType;
 
 use super::git;
@@ -38,6 +38,7 @@ pub(crate) fn apply(site: &Site<'_>, items: &mut Vec<Item>) {
     }
     shapes::refuse_look_alikes(site.tree(), items);
     shapes::refuse_bare_repositories(site.tree(), items);
+    shapes::refuse_changes_of_repositories(site.tree(), items);
     shapes::refuse_orphans(items);
 }
 
@@ -87,6 +88,8 @@ fn judge_repository(item: &Item, repository: Repository) -> Result<(), Reason> {
     let Some(rest) = git::inside(&item.path) else {
         return match dot_git_depth(&item.path) {
             Some(_) => Err(Reason::NestedRepository),
+            // In `.git` the label is for names that redirect; elsewhere, for the whole repository.
+            None if item.labels.has(Label::VcsRedirect) => Err(Reason::RepositoryElsewhere),
             None => Ok(()),
         };
     };

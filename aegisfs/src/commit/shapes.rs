@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use aegis_policies::RelPath;
 
 use super::beneath::Tree;
+use super::git;
 use super::item::{Group, Item};
 use super::names::fold;
 use super::reason::Reason;
@@ -64,10 +65,7 @@ pub(crate) fn refuse_bare_repositories(tree: Tree<'_>, items: &mut [Item]) {
         let names = tree.names(directory).unwrap_or_default();
         parts.extend(names.iter().map(|name| fold(name)));
     }
-    suspects.retain(|_, parts| {
-        let has = |part: &[u8]| parts.contains(part);
-        has(b"head") && (has(b"commondir") || (has(b"objects") && has(b"refs")))
-    });
+    suspects.retain(|_, parts| is_repository(parts));
     for item in items.iter_mut().filter(|item| is_new_file(item)) {
         if let Some((parent, name)) = split(item)
             && suspects.contains_key(&parent)
@@ -76,6 +74,46 @@ pub(crate) fn refuse_bare_repositories(tree: Tree<'_>, items: &mut [Item]) {
             item.refuse(Reason::BareRepository);
         }
     }
+}
+
+/// Refuses changes of what git executes or is led elsewhere by, in a directory of the host that git
+/// takes for a repository already, whatever it is called: a fixture, a backup, a mirror.
+pub(crate) fn refuse_changes_of_repositories(tree: Tree<'_>, items: &mut [Item]) {
+    let mut known: HashMap<RelPath, bool> = HashMap::new();
+    let files = items.iter_mut().filter(|item| item.group == Group::Files);
+    for item in files.filter(|item| item.agent != State::Absent) {
+        let path = item.path.as_bytes();
+        let starts = path
+            .iter()
+            .enumerate()
+            .filter(|(_, byte)| **byte == b'/')
+            .map(|(at, _)| at + 1);
+        let found = std::iter::once(0).chain(starts).any(|start| {
+            let (above, rest) = path.split_at_checked(start).unwrap_or_default();
+            let above = above.strip_suffix(b"/").unwrap_or(above);
+            is_locked(&fold(rest), item)
+                && RelPath::parse(above).is_ok_and(|above| {
+                    *known.entry(above).or_insert_with_key(|above| {
+                        let names = tree.names(above).unwrap_or_default();
+                        is_repository(&names.iter().map(|name| fold(name)).collect())
+                    })
+                })
+        });
+        if found {
+            item.refuse(Reason::BareRepository);
+        }
+    }
+}
+
+/// Whether the name `rest` of a repository is one that git executes or is led elsewhere by.
+fn is_locked(rest: &[u8], item: &Item) -> bool {
+    git::rule(rest, &item.base, &item.agent) == git::Rule::Refuse(Reason::GitLocked)
+}
+
+/// Whether git takes a directory with these names for a repository (git's `is_git_directory`).
+fn is_repository(names: &BTreeSet<Vec<u8>>) -> bool {
+    let has = |name: &[u8]| names.contains(name);
+    has(b"head") && (has(b"commondir") || (has(b"objects") && has(b"refs")))
 }
 
 /// Refuses what lies in a directory that does not land. `items` are sorted by path.

@@ -119,7 +119,7 @@ impl Guard {
             let (path, labels) = self.identify(id);
             let read = access
                 .reads()
-                .then(|| self.judge(pid, Kind::FsRead, &path, labels));
+                .then(|| self.judge(pid, Kind::FsRead, &path, self.labels_to_read(id, labels)));
             let read = read.transpose()?;
             let write = access
                 .writes()
@@ -382,6 +382,16 @@ impl Guard {
         });
         let path = names.shown.into_iter().chain(names.host).next();
         (path.unwrap_or_else(RelPath::root), labels)
+    }
+
+    /// A file that the session made itself holds nothing that it has not read before, whatever its
+    /// name: `cp .env.example .env` is ordinary work.
+    fn labels_to_read(&self, id: NodeId, labels: Labels) -> Labels {
+        if labels.has(Label::Secret) && self.overlay.names(id).host.is_empty() {
+            labels.without(Label::Secret)
+        } else {
+            labels
+        }
     }
 
     /// The labels of a new name. A symbolic link among git's own files redirects git, whatever its

@@ -99,6 +99,58 @@ fn bare_repository_shapes() {
 }
 
 #[test]
+fn repositories_that_the_host_has_under_other_names() {
+    let env = Env::new(|root| {
+        for name in ["fixtures/one.git", "half"] {
+            write(&root.join(name).join("HEAD"), "ref: refs/heads/main\n");
+            write(&root.join(name).join("config"), "[core]\n\tbare = true\n");
+            fs::create_dir_all(root.join(name).join("objects")).unwrap();
+        }
+        fs::create_dir_all(root.join("fixtures/one.git/refs")).unwrap();
+    });
+    let locked = [
+        "config",
+        "hooks/post-update",
+        "HOOKS/pre-receive",
+        "commondir",
+        "info/attributes",
+        "objects/info/alternates",
+    ];
+    for name in locked.iter().chain(&["refs/heads/main", "description"]) {
+        write(&env.agent.join("fixtures/one.git").join(name), "changed\n");
+    }
+    write(&env.agent.join("half/config"), "changed\n");
+    let refused = refused(&env.plan());
+    for name in locked {
+        let name = format!("fixtures/one.git/{name}");
+        assert!(
+            matches!(
+                refused.get(&name),
+                Some(Reason::BareRepository | Reason::Parent(_))
+            ),
+            "{name}: {refused:?}"
+        );
+    }
+    env.land();
+    let read = |name: &str| fs::read_to_string(env.project.join(name)).unwrap();
+    assert!(read("fixtures/one.git/config").contains("bare"));
+    assert_eq!(read("fixtures/one.git/refs/heads/main"), "changed\n");
+    assert_eq!(read("half/config"), "changed\n");
+    for name in [
+        "hooks",
+        "HOOKS",
+        "commondir",
+        "info",
+        "objects/info/alternates",
+    ] {
+        assert!(
+            !env.project.join("fixtures/one.git").join(name).exists(),
+            "{name}"
+        );
+    }
+}
+
+#[test]
 fn links_out_of_the_project() {
     let env = Env::new(|root| symlink("/etc", root.join("hosts-own")).unwrap());
     symlink("/etc/passwd", env.agent.join("absolute")).unwrap();
@@ -183,11 +235,14 @@ fn a_link_of_the_hosts_is_not_followed() {
     write(&env.agent.join("directory/deep/file"), "changed\n");
     write(&env.agent.join("directory/deep/new"), "new\n");
     // Once to the outside and once to another place inside.
-    for place in ["outside", "project/elsewhere"] {
+    for (place, target) in [
+        ("outside", "../outside"),
+        ("project/elsewhere", "elsewhere"),
+    ] {
         let place = env.temp.path().join(place);
         let directory = env.project.join("directory");
         fs::rename(&directory, &place).unwrap();
-        symlink(&place, &directory).unwrap();
+        symlink(target, &directory).unwrap();
         let landed = env.land();
         assert_eq!(landed.left().count(), 2, "{landed:?}");
         assert_eq!(fs::read_dir(place.join("deep")).unwrap().count(), 1);

@@ -145,6 +145,7 @@ fn a_prepared_directory_can_not_take_a_guarded_place() {
 #[test]
 fn case_and_folding_do_not_hide_a_lock() {
     let mut bed = victim();
+    fs::write(bed.project().join(".ENV"), "KEY=1\n").unwrap();
     let mnt = bed.mount();
     for name in [".GIT", ".Git"] {
         refused(fs::create_dir(mnt.join(name)));
@@ -152,7 +153,6 @@ fn case_and_folding_do_not_hide_a_lock() {
     }
     refused(fs::rename(mnt.join("x"), mnt.join(".git/CONFIG")));
     refused(fs::read(mnt.join(".env")));
-    fs::write(mnt.join(".ENV"), "mine").unwrap();
     refused(fs::read(mnt.join(".ENV")));
 }
 
@@ -191,6 +191,30 @@ fn a_secret_is_a_secret_under_every_name() {
     let (flags, mode) = (rustix::fs::OFlags::PATH, rustix::fs::Mode::empty());
     let path = rustix::fs::open(mnt.join(".env"), flags, mode).unwrap();
     refused(File::open(format!("/proc/self/fd/{}", path.as_raw_fd())));
+}
+
+/// Under the name of a secret there may be what the session itself wrote; never the host's.
+#[test]
+fn what_the_session_made_is_no_secret_to_it() {
+    let mut bed = victim();
+    let host = bed.project();
+    fs::write(host.join(".env.example"), "KEY=\n").unwrap();
+    let mnt = bed.mount();
+    fs::copy(mnt.join(".env.example"), mnt.join("folder.env")).unwrap();
+    fs::write(mnt.join("folder.env"), "KEY=mine\n").unwrap();
+    assert_eq!(fs::read(mnt.join("folder.env")).unwrap(), b"KEY=mine\n");
+    refused(fs::rename(mnt.join("folder.env"), mnt.join("innocent")));
+    // Written over, it is the host's file still.
+    fs::write(mnt.join(".env"), "KEY=mine\n").unwrap();
+    refused(fs::read(mnt.join(".env")));
+    // Made anew, it is the session's.
+    fs::remove_file(mnt.join(".env")).unwrap();
+    fs::write(mnt.join(".env"), "KEY=mine\n").unwrap();
+    fs::write(host.join(".env"), "KEY=2\n").unwrap();
+    assert_eq!(fs::read(mnt.join(".env")).unwrap(), b"KEY=mine\n");
+    bed.remount();
+    assert_eq!(fs::read(bed.mnt().join(".env")).unwrap(), b"KEY=mine\n");
+    refused(fs::read(bed.mnt().join("conf/.env")));
 }
 
 /// The host has one inode under an innocent and under a locked name: a change through the one does
