@@ -2,6 +2,8 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -30,6 +32,8 @@ pub struct Bubblewrap {
     pub path: PathBuf,
     /// Whether it binds by descriptor (0.10, and Debian's 0.8).
     pub binds_descriptors: bool,
+    /// Whether it bounds the size of a directory in memory (0.7).
+    pub bounds_memory: bool,
 }
 
 /// The numbers of the descriptors that bubblewrap inherits.
@@ -65,10 +69,12 @@ impl Bubblewrap {
         if !is_trusted(&path) {
             return Err(SandboxError::BubblewrapUntrusted(path));
         }
-        let binds_descriptors = offers_descriptors(&path)?;
+        let help = help(&path)?;
+        let offers = |words: &[u8]| holds(&help, words);
         Ok(Self {
+            binds_descriptors: offers(b"--bind-fd FD") && offers(b"--ro-bind-fd FD"),
+            bounds_memory: offers(b"--size BYTES"),
             path,
-            binds_descriptors,
         })
     }
 
@@ -107,8 +113,11 @@ impl Bubblewrap {
         match &mount.what {
             What::Bind { from, access, .. } => self.bind(words, from, *access, at, numbers),
             What::Hidden => words.all([OsStr::new("--tmpfs"), at]),
-            What::Scratch => {
+            What::Scratch { most } => {
                 words.all(["--perms", SCRATCH_MODE]);
+                if self.bounds_memory {
+                    words.all(["--size", &most.to_string()]);
+                }
                 words.all([OsStr::new("--tmpfs"), at]);
             }
             What::Empty => {
@@ -170,7 +179,7 @@ fn seal(words: &mut Words, plan: &Plan) {
     for mount in hidden {
         words.all([OsStr::new("--remount-ro"), mount.at.as_os_str()]);
     }
-    words.all(["--remount-ro", "/"]);
+    words.all(["--remount-ro", "/dev", "--remount-ro", "/"]);
 }
 
 const fn by_path(access: Access) -> &'static str {
@@ -205,19 +214,32 @@ fn is_foreign(path: &Path, owner: u32) -> bool {
         && rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err()
 }
 
+/// What bubblewrap says that it can do. The words are part of the program, so it need not be run,
+/// unless what is installed is a wrapper around it.
+fn help(path: &Path) -> Result<Vec<u8>, SandboxError> {
+    let asking = || SandboxError::system("asking bubblewrap what it can do");
+    let program = fs::read(path).map_err(asking())?;
+    if holds(&program, b"--ro-bind SRC DEST") {
+        return Ok(program);
+    }
+    asked(path).map_err(asking())
+}
+
+fn holds(text: &[u8], words: &[u8]) -> bool {
+    text.windows(words.len()).any(|window| window == words)
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the sandbox room starts bubblewrap"
 )]
-fn offers_descriptors(path: &Path) -> Result<bool, SandboxError> {
+fn asked(path: &Path) -> io::Result<Vec<u8>> {
     let output = Command::new(path)
         .arg("--help")
         .env_clear()
         .stdin(Stdio::null())
-        .output()
-        .map_err(SandboxError::system("asking bubblewrap what it can do"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.contains("--bind-fd FD") && text.contains("--ro-bind-fd FD"))
+        .output()?;
+    Ok(output.stdout)
 }
 
 struct Words(Vec<OsString>);

@@ -7,14 +7,14 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use aegis_policies::tables::{self, Mask, Toolchain};
+use aegis_policies::tables::{self, Mask, Root, Toolchain};
 use nix::unistd::User;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 
 use super::bwrap::Bubblewrap;
 use super::home::Identity;
 use super::mount::Kind;
-use super::program::{self, Program};
+use super::program::{self, Hop, Program};
 use super::{Request, SandboxError, socket};
 
 /// Everything about the host that a plan depends on.
@@ -24,8 +24,10 @@ pub struct HostFacts {
     pub user: Person,
     /// The launcher's own variables.
     pub environment: Vec<(OsString, OsString)>,
-    /// The entries of `/`, sorted.
-    pub top_level: Vec<TopLevel>,
+    /// The places of the root that are shown and exist; none of them is a link.
+    pub roots: Vec<Place>,
+    /// The links in `/`.
+    pub links: Vec<Hop>,
     /// The places to hide that exist.
     pub masks: Vec<Place>,
     /// The sockets that programs of the host listen on.
@@ -42,6 +44,8 @@ pub struct HostFacts {
     pub bubblewrap: Bubblewrap,
     /// Who commits are by, from the user's own git configuration.
     pub identity: Identity,
+    /// The machine's memory in bytes.
+    pub memory: u64,
 }
 
 /// Who runs the launcher.
@@ -55,24 +59,6 @@ pub struct Person {
     pub home: PathBuf,
     /// The home directory, links resolved.
     pub real_home: PathBuf,
-}
-
-/// One entry of the host's root directory.
-#[derive(Clone, Debug)]
-pub struct TopLevel {
-    /// The name without a slash.
-    pub name: OsString,
-    /// What it is.
-    pub entry: Entry,
-}
-
-/// What an entry of the root directory is.
-#[derive(Clone, Debug)]
-pub enum Entry {
-    /// A directory or a regular file.
-    Plain(Kind),
-    /// A symbolic link with this target.
-    Link(PathBuf),
 }
 
 /// An existing place, links resolved.
@@ -106,7 +92,7 @@ pub struct Found {
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// Looks at the host: its top level, the masked and re-exposed places that exist, the command.
+/// Looks at the host: its root, the masked and re-exposed places that exist, the command.
 ///
 /// Must be called before [`super::namespace::enter`]: inside, owners look different.
 ///
@@ -119,7 +105,12 @@ pub fn gather(request: &Request) -> Result<HostFacts, SandboxError> {
     let search = search_path(&environment);
     let table = |error: tables::TableError| SandboxError::Table(error.to_string());
     Ok(HostFacts {
-        top_level: top_level()?,
+        roots: tables::roots()
+            .map_err(table)?
+            .iter()
+            .filter_map(existing_root)
+            .collect(),
+        links: top_level_links()?,
         masks: tables::masks()
             .map_err(table)?
             .iter()
@@ -140,6 +131,7 @@ pub fn gather(request: &Request) -> Result<HostFacts, SandboxError> {
         programs: program::find(&request.command, &request.directory, &search),
         bubblewrap: Bubblewrap::find()?,
         identity: Identity::of_the_user(),
+        memory: memory(),
         search,
         user,
         environment,
@@ -171,29 +163,30 @@ fn person() -> Person {
     }
 }
 
-fn top_level() -> Result<Vec<TopLevel>, SandboxError> {
-    let listing = fs::read_dir("/").map_err(SandboxError::system("listing `/`"))?;
-    let mut entries: Vec<TopLevel> = listing.flatten().filter_map(top_level_entry).collect();
-    entries.sort_by(|left, right| left.name.cmp(&right.name));
-    Ok(entries)
+/// A root that is a link is made again as one, like every link beside it.
+fn existing_root(root: &Root) -> Option<Place> {
+    let found = shown(Path::new(&root.path))?;
+    (found.at == found.real).then_some(Place {
+        path: found.real,
+        kind: found.kind,
+    })
 }
 
-fn top_level_entry(entry: fs::DirEntry) -> Option<TopLevel> {
-    let kind = entry.file_type().ok()?;
-    // Sockets, pipes and devices in the root directory are nothing a command needs.
-    let entry_kind = if kind.is_symlink() {
-        Entry::Link(fs::read_link(entry.path()).ok()?)
-    } else if kind.is_dir() {
-        Entry::Plain(Kind::Directory)
-    } else if kind.is_file() {
-        Entry::Plain(Kind::File)
-    } else {
-        return None;
+fn top_level_links() -> Result<Vec<Hop>, SandboxError> {
+    let listing = fs::read_dir("/").map_err(SandboxError::system("listing `/`"))?;
+    let link = |entry: fs::DirEntry| {
+        let at = entry.path();
+        let target = fs::read_link(&at).ok()?;
+        Some(Hop { at, target })
     };
-    Some(TopLevel {
-        name: entry.file_name(),
-        entry: entry_kind,
-    })
+    let mut links: Vec<Hop> = listing.flatten().filter_map(link).collect();
+    links.sort_by(|left, right| left.at.cmp(&right.at));
+    Ok(links)
+}
+
+fn memory() -> u64 {
+    let system = rustix::system::sysinfo();
+    system.totalram.saturating_mul(system.mem_unit.into())
 }
 
 /// The host says whether it is a file or a directory: only the same can be mounted over it.

@@ -27,7 +27,10 @@ pub enum What {
     /// An empty directory in memory that stays empty but for mounts.
     Hidden,
     /// A directory in memory that everybody inside may write (mode 1777).
-    Scratch,
+    Scratch {
+        /// It holds this many bytes.
+        most: u64,
+    },
     /// An empty file.
     Empty,
     /// A symbolic link with this target.
@@ -86,7 +89,7 @@ impl fmt::Display for Mount {
                 ..
             } => write!(out, "write {at:?} {from}"),
             What::Hidden => write!(out, "hide {at:?}"),
-            What::Scratch => write!(out, "scratch {at:?}"),
+            What::Scratch { most } => write!(out, "scratch {at:?} of {most} bytes"),
             What::Empty => write!(out, "empty {at:?}"),
             What::Link(target) => write!(out, "link {at:?} to {target:?}"),
             What::Processes => write!(out, "processes {at:?}"),

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::check::{overlap, words};
-use super::facts::{Entry, HostFacts, Shown};
+use super::facts::{HostFacts, Shown};
 use super::layers::Layers;
 use super::mount::{Access, Kind, Source, What};
 use super::program::Program;
@@ -19,13 +19,18 @@ const REAL_TREE: &str = "/aegis/host/project";
 /// The names under which the program is the shim.
 pub(super) const SHIMS: [&str; 2] = ["git", "aos"];
 /// Places that everybody may write, as on any system.
-pub(super) const SCRATCH: [&str; 2] = ["/tmp", "/var/tmp"];
+pub(super) const SCRATCH: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+/// Each of them may take this part of the machine's memory.
+const SCRATCH_SHARE: u64 = 4;
+/// Enough for the temporary files of a compiler, in bytes.
+const LEAST_SCRATCH: u64 = 256 << 20;
 
 /// Everything that the sandbox's file system consists of.
 pub(super) fn all(request: &Request, facts: &HostFacts) -> Result<Layers, SandboxError> {
     let mut layers = Layers::default();
     place_root(&mut layers, facts);
     place_masks(&mut layers, facts);
+    place_scratch(&mut layers, facts);
     place_home(&mut layers, facts);
     expose_toolchains(&mut layers, request, facts);
     expose_programs(&mut layers, request, facts)?;
@@ -36,12 +41,18 @@ pub(super) fn all(request: &Request, facts: &HostFacts) -> Result<Layers, Sandbo
     Ok(layers)
 }
 
+/// Shows what the table names. A link leads where it leads on the host, or is not there: what is
+/// behind it may be anything.
 fn place_root(layers: &mut Layers, facts: &HostFacts) {
-    for top in &facts.top_level {
-        let at = Path::new("/").join(&top.name);
-        match &top.entry {
-            Entry::Link(target) => layers.put(&at, What::Link(target.clone())),
-            Entry::Plain(kind) => layers.show(&at, &at, *kind),
+    for root in &facts.roots {
+        layers.show(&root.path, &root.path, root.kind);
+    }
+    for link in &facts.links {
+        layers.put(&link.at, What::Link(link.target.clone()));
+    }
+    for link in &facts.links {
+        if !layers.shows(&link.at) {
+            layers.clear(&link.at);
         }
     }
     layers.clear(Path::new(OWN));
@@ -61,8 +72,13 @@ fn place_masks(layers: &mut Layers, facts: &HostFacts) {
             layers.put(&mask.path, covering(mask.kind));
         }
     }
+}
+
+/// Memory that is written counts as the machine's, so it has a bound.
+fn place_scratch(layers: &mut Layers, facts: &HostFacts) {
+    let most = (facts.memory / SCRATCH_SHARE).max(LEAST_SCRATCH);
     for scratch in SCRATCH {
-        layers.put(Path::new(scratch), What::Scratch);
+        layers.put(Path::new(scratch), What::Scratch { most });
     }
 }
 

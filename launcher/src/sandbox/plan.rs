@@ -85,7 +85,6 @@ impl Plan {
 fn writable(request: &Request, facts: &HostFacts) -> Vec<PathBuf> {
     let mut places = vec![request.project.clone(), facts.user.real_home.clone()];
     places.extend(place::SCRATCH.map(PathBuf::from));
-    places.push(PathBuf::from("/dev/shm"));
     places
 }
 

@@ -129,12 +129,16 @@ fn enforced(status: &RestrictionStatus) -> Enforced {
 }
 
 /// No core dumps (they would hold what the command read), and an end to fork bombs.
+///
+/// A limit of 0 bytes keeps files from being written, but a program of the host that core dumps are
+/// piped to would still be started (core(5)). The kernel starts none for a process with a limit of
+/// exactly 1 (fs/coredump.c), and 1 is too little for a file as well.
 pub(super) fn limits() -> rustix::io::Result<()> {
     setrlimit(
         Resource::Core,
         Rlimit {
-            current: Some(0),
-            maximum: Some(0),
+            current: Some(1),
+            maximum: Some(1),
         },
     )?;
     lower(Resource::Nproc, MOST_PROCESSES)?;

@@ -17,6 +17,9 @@ const X32_BIT: u32 = 0x4000_0000;
 /// What a tracer writes to skip a call (seccomp(2)); no call has this number.
 const NO_CALL: u32 = u32::MAX;
 
+/// A refused call that returns this error looks as if it had been carried out.
+const PRETENDED: u32 = 0;
+
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 /// By the error that a refused call returns; `None` kills.
 type ByAction = BTreeMap<Option<u32>, Rules>;
@@ -62,7 +65,11 @@ pub(super) fn compile(table: &Seccomp) -> Result<Vec<BpfProgram>, FilterError> {
         chain.push(SeccompRule::new(vec![request])?);
     }
     let refused = rules(&mut by_action, Action::Errno(Errno::Eafnosupport));
-    refused.insert(libc::SYS_socket, socket_rules(&table.family)?);
+    // socketpair(2) makes sockets of the same families from the same arguments.
+    for call in [libc::SYS_socket, libc::SYS_socketpair] {
+        refused.insert(call, socket_rules(&table.family)?);
+    }
+    by_action.insert(Some(PRETENDED), core_limit_rules()?);
     let mut programs = vec![foreign_numbers()];
     for (error, rules) in by_action {
         programs.push(program(error, rules)?);
@@ -139,6 +146,19 @@ fn socket_rules(families: &[SocketFamily]) -> Result<Vec<SeccompRule>, FilterErr
         }
     }
     Ok(refused)
+}
+
+/// The limit on core dumps stays what the stage set. Programs that hold secrets lower it and end
+/// when that fails, so they are told that it was done.
+fn core_limit_rules() -> Result<Rules, FilterError> {
+    let core = u64::from(libc::RLIMIT_CORE);
+    let is_given = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
+    let prlimit = SeccompRule::new(vec![equal(1, core)?, is_given])?;
+    let setrlimit = SeccompRule::new(vec![equal(0, core)?])?;
+    Ok(Rules::from([
+        (libc::SYS_prlimit64, vec![prlimit]),
+        (libc::SYS_setrlimit, vec![setrlimit]),
+    ]))
 }
 
 /// The kernel takes these arguments as 32-bit numbers, so only the low half counts.

@@ -24,6 +24,9 @@ const BROKEN: u8 = 125;
 /// As shells say it (POSIX, Shell Command Language 2.8.2).
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
+/// What to say about a program that may well be on the host.
+const NOWHERE: &str = "not found in the sandbox; `aegis-os run --ro PATH` shows what lies outside of \
+                       the system's own directories";
 /// Connections that wait while the proxy is busy (net.core.somaxconn is 4096 by default).
 const BACKLOG: i32 = 256;
 
@@ -206,7 +209,7 @@ fn run(order: Order) -> ExitCode {
     };
     let error = Command::new(&program).args(words).exec();
     let (code, reason) = match error.kind() {
-        io::ErrorKind::NotFound => (NOT_FOUND, "not found in the sandbox".to_owned()),
+        io::ErrorKind::NotFound => (NOT_FOUND, NOWHERE.to_owned()),
         io::ErrorKind::PermissionDenied => (NOT_EXECUTABLE, "is not executable".to_owned()),
         _ => (NOT_EXECUTABLE, error.to_string()),
     };

@@ -6,6 +6,7 @@
 mod lane;
 mod raw;
 mod relay;
+mod settle;
 
 use std::io::{self, IsTerminal};
 use std::os::fd::OwnedFd;
@@ -15,6 +16,7 @@ use rustix::termios::OptionalActions;
 
 use crate::sandbox::{Exit, Running, SandboxError, Stream};
 use lane::End;
+pub use settle::settle;
 
 /// Our ends of the command's standard streams.
 #[derive(Debug)]

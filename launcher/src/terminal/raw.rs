@@ -24,8 +24,9 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // A terminal that is gone needs no restoring. Draining would wait for one that is stopped.
+        // What the command asked the terminal is answered by input, which is not for the user's
+        // shell to read. A terminal that is gone needs no restoring.
         let stdin = rustix::stdio::stdin();
-        let _gone = rustix::termios::tcsetattr(stdin, OptionalActions::Now, &self.before);
+        let _gone = rustix::termios::tcsetattr(stdin, OptionalActions::Flush, &self.before);
     }
 }

@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::lane::{End, Lane};
 use super::raw::Raw;
+use super::settle::settle;
 use super::{Stdio, copy_size};
 use crate::sandbox::{Exit, Running, SandboxError, Stream};
 use crate::sys::signal::SignalPipe;
@@ -22,6 +23,8 @@ const HEARD: [Signal; 5] = [
 ];
 /// How long a command may take to end after SIGTERM before everything inside is killed.
 const GRACE: Duration = Duration::from_secs(3);
+/// How long what the command has said may take to be shown after somebody asked for the end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// What Ctrl-C and Ctrl-\ send, unless the user changed it (termios(3), VINTR and VQUIT).
 const INTERRUPT: u8 = 0x03;
 const QUIT: u8 = 0x1c;
@@ -41,6 +44,9 @@ pub(super) fn run(stdio: Stdio, running: Running) -> Result<Exit, SandboxError> 
     relay.copy_until_end(&running).map_err(failed())?;
     let exit = running.wait()?;
     relay.drain().map_err(failed())?;
+    if relay.terminals.is_some() {
+        settle();
+    }
     drop(raw);
     // Who asked for the end sees that signal, whatever the command made of it.
     let asked = relay
@@ -97,10 +103,7 @@ impl Relay {
             if woken.signalled {
                 self.hear(running);
             }
-            if self
-                .deadline
-                .is_some_and(|deadline| Instant::now() >= deadline)
-            {
+            if self.is_late() {
                 running.kill();
                 return Ok(());
             }
@@ -110,17 +113,28 @@ impl Relay {
         }
     }
 
-    /// Everything inside is dead, so each output ends; a user who stops reading can end it.
+    /// Everything inside is dead, so each output ends, unless nobody reads it. Who asks for the end
+    /// does not wait for such a reader.
     fn drain(&mut self) -> std::io::Result<()> {
         self.input = Lane::closed();
-        while self.outputs.iter().any(|lane| !lane.is_done()) {
+        self.deadline = self.ended_by.map(|_| Instant::now() + LAST_WORDS);
+        while self.outputs.iter().any(|lane| !lane.is_done()) && !self.is_late() {
             let woken = self.step(None)?;
             let is_asked = |signal: &Signal| matches!(signal, Signal::SIGTERM | Signal::SIGHUP);
-            if woken.signalled && self.signals.arrived().iter().any(is_asked) {
-                return Ok(());
+            if woken.signalled {
+                let asked = self.signals.arrived().into_iter().find(is_asked);
+                self.ended_by = self.ended_by.or(asked);
+                if asked.is_some() {
+                    return Ok(());
+                }
             }
         }
         Ok(())
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Waits for anything to happen and moves what can be moved.

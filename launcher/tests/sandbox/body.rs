@@ -104,7 +104,11 @@ impl Body {
     }
 
     pub fn with_project(name: &OsStr) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::with_folder(tempfile::tempdir().unwrap(), name)
+    }
+
+    /// With project and private home in `folder`.
+    pub fn with_folder(folder: TempDir, name: &OsStr) -> Self {
         let project = folder.path().join(name);
         for place in [
             &project,
@@ -174,6 +178,7 @@ impl Body {
             kind: Kind::File,
         }));
         facts.bubblewrap.binds_descriptors &= !self.is_old;
+        facts.bubblewrap.bounds_memory &= !self.is_old;
         Plan::build(&self.request, &facts)
     }
 

@@ -44,6 +44,16 @@ sock("netlink_route", socket.AF_NETLINK, socket.SOCK_RAW, 0)
 sock("tcp", socket.AF_INET, socket.SOCK_STREAM)
 sock("udp6", socket.AF_INET6, socket.SOCK_DGRAM)
 sock("unix", socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+def pair(name, *arguments):
+    try: [s.close() for s in socket.socketpair(*arguments)]; print(name, 0)
+    except OSError as error: print(name, error.errno)
+pair("pair_unix", socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+pair("pair_netlink_audit", socket.AF_NETLINK, socket.SOCK_RAW, 9)
+pair("pair_raw", socket.AF_INET, socket.SOCK_RAW, 1)
+pair("pair_vsock", 40, socket.SOCK_STREAM)
+pair("pair_tipc", 30, socket.SOCK_STREAM)
+# The kernel has no such pair; the filter says another number.
+pair("pair_tcp", socket.AF_INET, socket.SOCK_STREAM)
 ioctl("tiocsti", 0x5412)
 ioctl("tiocsti_high", 0x1_0000_5412)
 ioctl("tioclinux", 0x541c)
@@ -75,6 +85,12 @@ netlink_route 0
 tcp 0
 udp6 0
 unix 0
+pair_unix 0
+pair_netlink_audit 97
+pair_raw 97
+pair_vsock 97
+pair_tipc 97
+pair_tcp 95
 tiocsti 1
 tiocsti_high 1
 tioclinux 1

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use aegis_launcher::sandbox::facts::{Entry, Found, Person, Place, Shown, TopLevel};
+use aegis_launcher::sandbox::facts::{Found, Person, Place, Shown};
 use aegis_launcher::sandbox::home::Identity;
 use aegis_launcher::sandbox::mount::Kind;
 use aegis_launcher::sandbox::program::{Hop, Program};
@@ -24,20 +24,10 @@ fn request(project: &str) -> Request {
 }
 
 fn facts() -> HostFacts {
-    let plain = |name: &str| TopLevel {
-        name: name.into(),
-        entry: Entry::Plain(Kind::Directory),
+    let link = |at: &str, target: &str| Hop {
+        at: at.into(),
+        target: target.into(),
     };
-    let mut top_level: Vec<_> = [
-        "dev", "etc", "home", "opt", "proc", "run", "sys", "tmp", "usr", "var",
-    ]
-    .into_iter()
-    .map(plain)
-    .collect();
-    top_level.push(TopLevel {
-        name: "bin".into(),
-        entry: Entry::Link("usr/bin".into()),
-    });
     HostFacts {
         user: Person {
             uid: 1000,
@@ -51,7 +41,22 @@ fn facts() -> HostFacts {
             pair("SHELL", "/home/ada/bin/fish"),
             pair("GITHUB_TOKEN", "secret"),
         ],
-        top_level,
+        roots: ["/etc", "/nix/store", "/opt", "/sys", "/usr"]
+            .map(|path| Place {
+                path: path.into(),
+                kind: Kind::Directory,
+            })
+            .to_vec(),
+        links: vec![
+            link("/bin", "usr/bin"),
+            link("/data", "/export/data"),
+            link("/lib", "/also"),
+            link("/also", "usr/lib"),
+            link("/loop", "loop"),
+            link("/proc2", "proc"),
+            link("/up", "usr/../export"),
+        ],
+        memory: 8 << 30,
         masks: [
             ("/home", Kind::Directory),
             ("/run", Kind::Directory),

@@ -15,6 +15,8 @@ use super::body::Body;
 
 /// Carries the script to the test that is the launcher.
 const SCRIPT: &str = "AEGIS_TEST_SCRIPT";
+/// A pipe that holds so much is about to be full (pipe(7): 16 pages of 4096).
+const FILLING: u64 = 32_768;
 
 /// The launcher's side; started by the other tests on a terminal of theirs.
 #[test]
@@ -38,11 +40,16 @@ struct Scripted {
 }
 
 impl Scripted {
+    fn start(script: &str) -> Self {
+        Self::on("xterm", script)
+    }
+
+    /// On a terminal that calls itself `kind`.
     #[expect(
         clippy::disallowed_methods,
         reason = "the test starts a launcher on a terminal"
     )]
-    fn start(script: &str) -> Self {
+    fn on(kind: &str, script: &str) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let master = rustix::pty::openpt(flags).unwrap();
         rustix::pty::unlockpt(&master).unwrap();
@@ -60,6 +67,7 @@ impl Scripted {
             ])
             .args(["--test-threads", "1"])
             .env(SCRIPT, script)
+            .env("TERM", kind)
             .stdin(stream())
             .stdout(stream())
             .stderr(stream())
@@ -111,6 +119,8 @@ impl Scripted {
         });
         let code = self.launcher.wait().unwrap().code();
         assert!(!self.is_raw(), "the terminal was left in raw mode");
+        let unread = rustix::io::ioctl_fionread(&self.slave).unwrap();
+        assert_eq!(unread, 0, "the user's shell would read the rest");
         drop(self.slave);
         let said = self.said + &String::from_utf8_lossy(&reader.join().unwrap());
         (code, said)
@@ -232,24 +242,97 @@ fn job_control_works() {
 }
 
 #[test]
+fn the_terminal_is_in_order_afterwards() {
+    let sequences =
+        "\\033[?1049h\\033[5;9r\\033[?25l\\033[?1003;1006h\\033[?2004h\\033(0\\016\\033[8m";
+    let script = format!("printf '{sequences}last words\\033]0;not ended'");
+    let (code, said) = Scripted::start(&script).end();
+    assert_eq!(code, Some(0));
+    let (_, after) = said.split_once("not ended").unwrap();
+    assert!(after.starts_with('\x18'), "{after:?}");
+    for restored in [
+        "\x1b[?1049l",
+        "\x1b[r",
+        "\x1b[?25h",
+        "\x1b[?1003l",
+        "\x1b[?1006l",
+        "\x1b[?2004l",
+        "\x1b(B",
+        "\x0f",
+        "\x1b[0m",
+        "\x1b[!p",
+    ] {
+        assert!(after.contains(restored), "{restored:?} is not in {after:?}");
+    }
+    // Nothing that clears the screen or its history.
+    for cleared in ["\x1b[2J", "\x1b[3J", "\x1b[1J", "\x1bc", "\x1b[H"] {
+        assert!(!after.contains(cleared), "{after:?}");
+    }
+}
+
+#[test]
+fn a_terminal_without_control_sequences_gets_none() {
+    let (_, said) = Scripted::on("dumb", "echo last words").end();
+    assert!(said.ends_with("last words\r\n"), "{said:?}");
+}
+
+#[test]
+fn late_answers_of_the_terminal_are_not_for_the_shell() {
+    let mut terminal = Scripted::start("echo ready; read line; exit 6");
+    terminal.expect("ready").send(b"go\r");
+    terminal.send(b"rm -rf x\r".repeat(20).as_slice());
+    assert_eq!(terminal.end().0, Some(6));
+}
+
+#[test]
+fn an_output_that_nobody_reads_does_not_keep_the_launcher() {
+    for script in [
+        // What ignores the signal, and what has ended before it comes.
+        "trap '' TERM HUP; echo ready >&2; yes & sleep 60",
+        "seq 20000; echo ready >&2",
+    ] {
+        let mut launcher = on_pipes(script);
+        let mut words = launcher.stderr.take().unwrap();
+        let mut said = Vec::new();
+        while !said.ends_with(b"ready\n") {
+            let mut byte = [0];
+            words.read_exact(&mut byte).unwrap();
+            said.extend(byte);
+        }
+        // The pipe fills, and the launcher waits for a reader.
+        let output = launcher.stdout.take().unwrap();
+        while rustix::io::ioctl_fionread(&output).unwrap() < FILLING {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let pid = rustix::process::Pid::from_child(&launcher);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert_eq!(launcher.wait().unwrap().code(), Some(143), "{script}");
+    }
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the test starts a launcher without a terminal"
 )]
-fn pipes_carry_data_unchanged() {
-    let mut launcher = Command::new(std::env::current_exe().unwrap())
+fn on_pipes(script: &str) -> Child {
+    Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
             "sandbox::terminal::launcher",
             "--ignored",
             "--nocapture",
         ])
-        .env(SCRIPT, "cat; echo complaint >&2; exit 9")
+        .env(SCRIPT, script)
         .stdin(ChildStdio::piped())
         .stdout(ChildStdio::piped())
         .stderr(ChildStdio::piped())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+#[test]
+fn pipes_carry_data_unchanged() {
+    let mut launcher = on_pipes("cat; echo complaint >&2; exit 9");
     let sent: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
     let mut input = launcher.stdin.take().unwrap();
     let given = sent.clone();

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 
 use aegis_launcher::sandbox::SandboxError;
 
@@ -59,6 +60,89 @@ fn private_places_are_empty() {
         assert!(!ended.said.contains("root:"), "{shown:?}");
         assert_eq!(shown.last(), Some(&"tmp"));
     });
+}
+
+/// The place is as readable as can be, so that nothing but the sandbox is in the way.
+fn top_level_place() -> tempfile::TempDir {
+    let place = tempfile::Builder::new()
+        .prefix("aegis-test-")
+        .tempdir_in("/")
+        .unwrap();
+    super::body::open_to_all(place.path());
+    fs::write(place.path().join("secret"), "secret\n").unwrap();
+    place
+}
+
+#[test]
+fn a_place_of_the_root_that_is_not_listed_is_not_there() {
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    let place = top_level_place();
+    let link = place.path().with_extension("link");
+    symlink(place.path(), &link).unwrap();
+    let _listener = UnixListener::bind(place.path().join("socket")).unwrap();
+    let at = place.path().display().to_string();
+    let shown = Body::new().run(&format!(
+        "ls -A /; cat {at}/secret {at}.link/secret; ls {at}"
+    ));
+    fs::remove_file(&link).unwrap();
+    let known = [
+        "aegis", "bin", "dev", "etc", "gnu", "home", "lib", "lib32", "lib64", "libx32", "nix",
+        "opt", "proc", "root", "sbin", "snap", "sys", "tmp", "usr", "var",
+    ];
+    for line in shown.said.lines() {
+        let is_known = known.contains(&line) || line.contains("No such file");
+        assert!(is_known, "{line} in {}", shown.said);
+    }
+    assert_eq!(shown.said.matches("No such file").count(), 3);
+}
+
+#[test]
+fn a_project_in_a_place_that_is_not_listed_is_alone_there() {
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    let place = top_level_place();
+    let at = place.path().display().to_string();
+    let mut body = Body::with_folder(place, OsStr::new("project"));
+    fs::write(body.request.project.join("own"), "own\n").unwrap();
+    body.request.read_only = vec![format!("{at}/real").into()];
+    fs::write(body.outside().join("real/shown"), "shown\n").unwrap();
+    let ended = body.run(&format!(
+        "pwd; cat own real/shown {at}/real/shown; ls {at}; touch new {at}/new 2>/dev/null; ls"
+    ));
+    assert_eq!(
+        ended.said,
+        format!(
+            "{at}/project\nown\ncat: real/shown: No such file or directory\nshown\nproject\nreal\nnew\nown\n"
+        )
+    );
+}
+
+#[test]
+fn what_is_written_to_memory_is_bounded() {
+    as_both_users(
+        "sandbox::view::what_is_written_to_memory_is_bounded",
+        || {
+            let system = rustix::system::sysinfo();
+            let most = system.totalram * u64::from(system.mem_unit) / 4;
+            let ended = Body::new().run(
+            "for place in /tmp /var/tmp /dev/shm; do df -B1 --output=size $place | tail -n 1; done\n\
+             touch /dev/x 2>/dev/null || echo no; echo x >/dev/null && : </dev/urandom && echo yes",
+        );
+            let lines: Vec<_> = ended.said.lines().map(str::trim).collect();
+            let [sizes @ .., "no", "yes"] = lines.as_slice() else {
+                unreachable!("{}", ended.said)
+            };
+            for size in sizes {
+                let size: u64 = size.parse().unwrap();
+                // The kernel rounds to pages.
+                assert!(size <= most + 4096 && size + 4096 >= most, "{size} {most}");
+            }
+            assert_eq!(sizes.len(), 3);
+        },
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod environment;
 mod masks;
+mod roots;
 mod seccomp;
 mod toolchains;
 mod upstreams;
@@ -11,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 pub use environment::{Environment, Prefix, Variable};
 pub use masks::{Mask, MaskKind};
+pub use roots::Root;
 pub use seccomp::{Action, Errno, FlagRule, IoctlRule, Seccomp, SocketFamily, SyscallRule};
 pub use toolchains::Toolchain;
 pub use upstreams::{Credential, Endpoint, Route, Upstream};
@@ -44,6 +46,14 @@ pub fn toolchains() -> Result<Vec<Toolchain>, TableError> {
 /// [`TableError`] when the table is not valid, which a test excludes.
 pub fn masks() -> Result<Vec<Mask>, TableError> {
     parse::<masks::File>("masks", include_str!("../../tables/masks.toml")).map(|file| file.mask)
+}
+
+/// What the sandbox shows of the host's root.
+///
+/// # Errors
+/// [`TableError`] when the table is not valid, which a test excludes.
+pub fn roots() -> Result<Vec<Root>, TableError> {
+    parse::<roots::File>("roots", include_str!("../../tables/roots.toml")).map(|file| file.root)
 }
 
 /// The environment variables that pass into the sandbox.

@@ -89,6 +89,24 @@ fn masks_are_absolute_and_patterns_only_at_the_end() {
 }
 
 #[test]
+fn roots_show_the_system_and_no_data() {
+    let roots = tables::roots().unwrap();
+    distinct(roots.iter().map(|root| root.path.as_str()));
+    for root in &roots {
+        assert!(
+            root.path.len() > 1 && root.path.starts_with('/') && !root.path.ends_with('/'),
+            "{}",
+            root.path
+        );
+        assert!(!root.reason.is_empty(), "{}", root.path);
+    }
+    for masked in tables::masks().unwrap() {
+        let is_shown = roots.iter().any(|root| root.path == masked.path);
+        assert!(!is_shown, "{} is shown and masked", masked.path);
+    }
+}
+
+#[test]
 fn a_pattern_covers_what_it_says() {
     let masks = tables::masks().unwrap();
     let keys = masks
