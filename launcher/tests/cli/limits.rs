@@ -5,10 +5,12 @@ use crate::cli::world::{Ended, Person, World};
 #[test]
 fn processes_inside_may_together_have_more_files_open_than_one() {
     let world = World::of(Person::Ordinary);
-    let open = "for name in $(seq 40); do exec {file}<>f$name || exit 1; done; ulimit -Sn";
+    let open = "for name in $(seq 40); do exec {file}<>f$name || exit 1; done";
+    let meet = "touch up$one; for turn in $(seq 200); do \
+                [ -e up1 -a -e up2 -a -e up3 ] && break; sleep 0.05; done";
     let script = format!(
-        "touch $(seq -f f%g 40); for one in 1 2 3; do ({open}; sleep 1) & done; \
-         wait -n && wait -n && wait -n"
+        "touch $(seq -f f%g 40); for one in 1 2 3; do ({open}; {meet}; ulimit -Sn) & \
+         all=\"$all $!\"; done; for each in $all; do wait $each || exit 1; done"
     );
     let aegis = world.at("aegis-os");
     let start = format!(

@@ -132,3 +132,19 @@ fn a_signal_at_any_moment_of_the_start_leaves_nothing_half_made() {
         );
     }
 }
+
+/// A container's root: user 0 without CAP_SYS_ADMIN.
+#[test]
+fn root_of_a_container_has_a_session_too() {
+    let world = World::of(Person::Myself);
+    if !nix::unistd::Uid::effective().is_root() {
+        return;
+    }
+    let mut command = world.program("setpriv".as_ref());
+    command.args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin", "--"]);
+    command.arg(world.at("aegis-os"));
+    command.args(["run", "--", "sh", "-c", "echo new >new; id -u"]);
+    let ended = Ended::of(command.output().unwrap()).ok();
+    assert_eq!(ended.stdout, "0\n");
+    assert!(!world.project().join("new").exists());
+}
