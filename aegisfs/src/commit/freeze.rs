@@ -110,7 +110,7 @@ impl Freezer<'_> {
         let observed = self.site.tree().observe(path);
         observed
             .map(|observed| observed.state)
-            .map_err(|error| Reason::Unreadable(error.to_string()))
+            .map_err(Reason::unreadable)
     }
 
     /// Copies the agent's content to the stage; it has to be what the plan saw.
@@ -118,9 +118,11 @@ impl Freezer<'_> {
         let Some(content) = &item.content else {
             return Ok(());
         };
-        let unreadable = |error: std::io::Error| Reason::Unreadable(error.to_string());
-        let from = self.site.open_content(content).map_err(unreadable)?;
-        let staged = self.stage.add(&from).map_err(unreadable)?;
+        let from = self
+            .site
+            .open_content(content)
+            .map_err(Reason::unreadable)?;
+        let staged = self.stage.add(&from).map_err(Reason::unreadable)?;
         if Some(staged) == item.agent.sha256() {
             Ok(())
         } else {

@@ -195,7 +195,7 @@ fn copy_of_host(freezer: &Freezer<'_>, item: &Item, to: &Path) -> Result<Option<
             Ok(Some(to.to_owned()))
         }
         Err(error) if super::beneath::is_absence(&error) => Ok(None),
-        Err(error) => Err(Reason::Unreadable(error.to_string())),
+        Err(error) => Err(Reason::unreadable(error)),
     }
 }
 

@@ -171,7 +171,7 @@ fn read(
     };
     let (agent, refusal) = match agent_side(site, &change) {
         Ok(state) => (state, None),
-        Err(error) => (State::Other, Some(Reason::Unreadable(error.to_string()))),
+        Err(error) => (State::Other, Some(Reason::unreadable(error))),
     };
     follow_host(&change, &mut base, &agent);
     let (content, node) = change

@@ -1,5 +1,7 @@
 //! Why one item does not land. Words for people: what happened, why, and what to do next.
 
+use rustix::io::Errno;
+
 use crate::merge::Clash;
 
 /// Why an item is left alone.
@@ -118,6 +120,9 @@ pub enum Reason {
         "the repository's references, HEAD and index land together or not at all: {0}; the agent's commits stay in the session"
     )]
     GitTogether(String),
+    /// The way to the name leads through a link or a mount.
+    #[error("a folder above it is a symbolic link or a mount point on the host")]
+    Detour,
     /// The host's side can not be read.
     #[error("it can not be read: {0}")]
     Unreadable(String),
@@ -146,6 +151,7 @@ impl Reason {
                 | Self::ChangedByGit
                 | Self::GitBusy(_)
                 | Self::GitTogether(_)
+                | Self::Detour
                 | Self::Unreadable(_)
                 | Self::System(_)
         )
@@ -157,9 +163,23 @@ impl Reason {
     }
 }
 
+impl Reason {
+    /// Why a name could not be looked at.
+    pub(crate) fn unreadable(error: std::io::Error) -> Self {
+        match Self::from(error) {
+            Self::System(why) => Self::Unreadable(why),
+            detour => detour,
+        }
+    }
+}
+
 /// An error of the file system as the reason for one item.
 impl From<std::io::Error> for Reason {
     fn from(error: std::io::Error) -> Self {
-        Self::System(error.to_string())
+        match Errno::from_io_error(&error) {
+            // What openat2(2) says to RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH and RESOLVE_NO_XDEV.
+            Some(Errno::LOOP | Errno::XDEV) => Self::Detour,
+            _ => Self::System(error.to_string()),
+        }
     }
 }

@@ -201,7 +201,7 @@ fn what_is_written_before_a_recovery_is_kept() {
                 let file = fs::OpenOptions::new()
                     .append(true)
                     .open(env.project.join(name));
-                let _ = file.map(|mut file| write!(file, "by hand: {name}\n").unwrap());
+                let _ = file.map(|mut file| writeln!(file, "by hand: {name}").unwrap());
             }
             let written = |env: &Env| -> Vec<String> {
                 let mut found = super::env::tree(&env.project);

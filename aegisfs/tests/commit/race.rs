@@ -132,55 +132,84 @@ fn attempt(env: &Env, target: &Path, round: usize) -> bool {
     landed.changed() == 1
 }
 
-/// The same, with the save placed before each single change that a landing makes to the disk, and
-/// again before the one after it.
+/// The same, with saves placed before each single change that a landing makes to the disk, and again
+/// before the next one or the one after that.
 #[test]
 fn a_save_at_any_point_of_a_landing_is_not_lost() {
-    for point in 0.. {
-        let env = Env::new(|root| {
-            write(&root.join("file"), "start\n");
-            write(&root.join("removed"), "start\n");
-            write(&root.join("moved"), "start\n");
-        });
-        let mut env = env;
-        write(&env.agent.join("file"), "agent\n");
-        write(&env.agent.join("made"), "agent\n");
-        fs::remove_file(env.agent.join("removed")).unwrap();
-        env.agent_moves("moved", "moved-there");
-        let approved = env.approve();
-        let (count, fresh) = (Cell::new(0), env.temp.path().join("fresh"));
-        let saved: RefCell<Vec<(PathBuf, String, String)>> = RefCell::default();
-        landed_with(&env, approved, &|_| {
-            count.set(count.get() + 1);
-            if count.get() == point || count.get() == point + 1 {
-                for name in ["file", "made", "removed", "moved", "moved-there"] {
-                    let content = format!("host {name} {}\n", count.get());
-                    fs::write(&fresh, &content).unwrap();
-                    let at = env.project.join(name);
-                    let replaced = fs::read_to_string(&at).unwrap_or_default();
-                    fs::rename(&fresh, &at).unwrap();
-                    saved.borrow_mut().push((at, content, replaced));
-                }
-            }
-        });
-        let mut found = HashSet::new();
-        contents(&env.project, &mut found);
-        contents(&env.session.landings(), &mut found);
-        let saved = saved.borrow();
-        for (at, content, _) in saved.iter() {
-            let is_replaced = saved.iter().any(|(_, _, replaced)| replaced == content);
-            assert!(
-                is_replaced || found.contains(content),
-                "`{content}` is lost at {point}"
-            );
-            // A landing yields to what the host saved before, and what it saved after stays.
-            let last = saved.iter().rev().find(|(other, ..)| other == at).unwrap();
-            assert_eq!(fs::read_to_string(at).unwrap(), last.1, "at {point}");
-        }
-        if count.get() < point {
-            break;
-        }
+    for apart in [1, 2] {
+        (0..).find(|point| !saves_stay(*point, apart)).unwrap();
     }
+}
+
+/// Lands while the host saves before the change number `point` and again `apart` changes later;
+/// whether the landing came that far.
+fn saves_stay(point: usize, apart: usize) -> bool {
+    let mut env = Env::new(|root| {
+        for name in ["file", "removed", "moved"] {
+            write(&root.join(name), "start\n");
+        }
+    });
+    write(&env.agent.join("file"), "agent\n");
+    write(&env.agent.join("made"), "agent\n");
+    fs::remove_file(env.agent.join("removed")).unwrap();
+    env.agent_moves("moved", "moved-there");
+    let approved = env.approve();
+    let count = Cell::new(0);
+    let saved: RefCell<Vec<Save>> = RefCell::default();
+    landed_with(&env, approved, &|_| {
+        count.set(count.get() + 1);
+        if count.get() == point || count.get() == point + apart {
+            saved.borrow_mut().extend(save_all(&env, count.get()));
+        }
+    });
+    let mut found = HashSet::new();
+    contents(&env.project, &mut found);
+    contents(&env.session.landings(), &mut found);
+    let saved = saved.borrow();
+    for save in saved.iter() {
+        let is_replaced = saved.iter().any(|later| later.replaced == save.content);
+        assert!(
+            is_replaced || found.contains(&save.content),
+            "{save:?} is lost at {point}"
+        );
+        // A landing yields to what the host saved before, and what it saved after stays.
+        let last = saved
+            .iter()
+            .rev()
+            .find(|other| other.at == save.at)
+            .unwrap();
+        assert_eq!(
+            fs::read_to_string(&save.at).unwrap(),
+            last.content,
+            "at {point}"
+        );
+    }
+    count.get() >= point
+}
+
+#[derive(Debug)]
+struct Save {
+    at: PathBuf,
+    content: String,
+    replaced: String,
+}
+
+/// Saves every file of the test as an editor does, by renaming over it.
+fn save_all(env: &Env, count: usize) -> Vec<Save> {
+    let fresh = env.temp.path().join("fresh");
+    let names = ["file", "made", "removed", "moved", "moved-there"];
+    let save = |name: &str| {
+        let (at, content) = (env.project.join(name), format!("host {name} {count}\n"));
+        fs::write(&fresh, &content).unwrap();
+        let replaced = fs::read_to_string(&at).unwrap_or_default();
+        fs::rename(&fresh, &at).unwrap();
+        Save {
+            at,
+            content,
+            replaced,
+        }
+    };
+    names.map(save).into()
 }
 
 fn landed_with(env: &Env, approved: aegisfs::commit::Approved, hook: &dyn Fn(&'static str)) {

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
+use aegis_policies::RelPath;
 use rustix::io::Errno;
 
 use super::super::beneath::{Place, names, open_file_at};
@@ -17,15 +18,15 @@ use super::{Fate, Stop, Transaction};
 pub(super) fn expect(floor: &Floor<'_>, step: &Step) -> Result<(), Reason> {
     match &step.act {
         Act::Move { from } => {
-            require(&observe(floor, step, from)?, &step.new)?;
-            require(&observe(floor, step, &step.path)?, &State::Absent)
+            require(&observe(floor, from)?, &step.new)?;
+            require(&observe(floor, &step.path)?, &State::Absent)
         }
         // What these take the place of is removed by an earlier step.
         Act::MakeDirectory | Act::Fill => Ok(()),
         // A directory may be one that this landing makes; the step looks again itself.
         Act::Chmod if step.old.is_directory() => Ok(()),
         Act::RemoveDirectory => {
-            let observed = observe(floor, step, &step.path)?;
+            let observed = observe(floor, &step.path)?;
             if observed.state.is_directory() {
                 Ok(())
             } else {
@@ -33,21 +34,16 @@ pub(super) fn expect(floor: &Floor<'_>, step: &Step) -> Result<(), Reason> {
             }
         }
         Act::Replace => {
-            let observed = observe(floor, step, &step.path)?;
+            let observed = observe(floor, &step.path)?;
             require(&observed, &step.old)?;
             require_single(&observed)
         }
-        _ => require(&observe(floor, step, &step.path)?, &step.old),
+        _ => require(&observe(floor, &step.path)?, &step.old),
     }
 }
 
-fn observe(
-    floor: &Floor<'_>,
-    step: &Step,
-    path: &aegis_policies::RelPath,
-) -> Result<Observed, Reason> {
-    let observed = floor.tree().observe(path);
-    observed.map_err(|error| Reason::Unreadable(format!("`{}`: {error}", step.path)))
+fn observe(floor: &Floor<'_>, path: &RelPath) -> Result<Observed, Reason> {
+    floor.tree().observe(path).map_err(Reason::unreadable)
 }
 
 fn require(observed: &Observed, state: &State) -> Result<(), Reason> {
@@ -108,10 +104,11 @@ impl Transaction<'_> {
             return self.give_up(index, step, error);
         }
         (self.floor.hook)("verify");
-        let displaced = temporary.observe();
-        let verdict = match &displaced {
-            Ok(displaced) => require(displaced, &step.old).and_then(|()| require_single(displaced)),
-            Err(error) => Err(Reason::Unreadable(error.to_string())),
+        let verdict = match temporary.observe() {
+            Ok(displaced) => {
+                require(&displaced, &step.old).and_then(|()| require_single(&displaced))
+            }
+            Err(error) => Err(Reason::unreadable(error)),
         };
         self.settle(index, step, verdict)
     }
@@ -135,7 +132,7 @@ impl Transaction<'_> {
         } else {
             match temporary.observe() {
                 Ok(displaced) => require(&displaced, &step.old),
-                Err(error) => Err(Reason::Unreadable(error.to_string())),
+                Err(error) => Err(Reason::unreadable(error)),
             }
         };
         self.settle(index, step, verdict)
@@ -189,7 +186,7 @@ impl Floor<'_> {
     /// Changes the permission bits of what is at `place`, if it is still `expected`.
     pub(super) fn set_mode(
         &self,
-        path: &aegis_policies::RelPath,
+        path: &RelPath,
         place: &Place,
         expected: &State,
         mode: u32,
