@@ -32,7 +32,7 @@ pub fn run(args: &Args) -> Outcome {
     let sheet = review::of_plan(&looking.site(), &plan);
     let style = Style::of_stdout();
     if args.json {
-        super::talk::print(&review::as_json(&sheet))?;
+        review::as_json(&sheet).try_for_each(|line| super::talk::print(&line))?;
     } else if sheet.is_empty() {
         super::talk::say(&format!(
             "session `{}` changed nothing",
@@ -41,7 +41,7 @@ pub fn run(args: &Args) -> Outcome {
     } else if args.stat {
         super::talk::print(&review::as_stat(&sheet, style))?;
     } else {
-        review::show(&review::as_text(&sheet, style))?;
+        review::show(|| review::as_text(&sheet, style))?;
     }
     Ok(ExitCode::SUCCESS)
 }

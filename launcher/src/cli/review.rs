@@ -25,7 +25,7 @@ pub fn run(args: &Args) -> Outcome {
         talk::say("there is nothing to land");
         return Ok(ExitCode::SUCCESS);
     }
-    review::show(&review::as_text(&sheet, Style::of_stdout()))?;
+    review::show(|| review::as_text(&sheet, Style::of_stdout()))?;
     if sheet.count() == 0 {
         return Ok(ExitCode::FAILURE);
     }

@@ -8,9 +8,8 @@ use super::sheet::{Sheet, Shown};
 use super::text::{kind, lines_of};
 
 /// One line for each change, then one for each name that does not land.
-#[must_use]
-pub fn as_json(sheet: &Sheet) -> String {
-    let changes = sheet.changes.iter().map(change);
+pub fn as_json<'a>(sheet: &'a Sheet<'_>) -> impl Iterator<Item = String> + 'a {
+    let changes = sheet.changes.iter().map(move |shown| change(sheet, shown));
     let left = sheet.left.iter().map(|(path, action, reason)| {
         let mut object = name(path);
         object.insert("action".into(), action.word().into());
@@ -21,7 +20,6 @@ pub fn as_json(sheet: &Sheet) -> String {
     changes
         .chain(left)
         .map(|object| format!("{}\n", Value::Object(object)))
-        .collect()
 }
 
 /// The name as it is shown, and its bytes where those differ.
@@ -40,7 +38,7 @@ pub(super) fn name(path: &RelPath) -> Map<String, Value> {
     object
 }
 
-fn change(change: &Shown) -> Map<String, Value> {
+fn change(sheet: &Sheet<'_>, change: &Shown) -> Map<String, Value> {
     let mut object = name(&change.path);
     object.insert("action".into(), change.action.word().into());
     object.insert("old".into(), state(&change.old.state));
@@ -51,7 +49,7 @@ fn change(change: &Shown) -> Map<String, Value> {
     if let Some(from) = &change.moved_from {
         object.insert("moved_from".into(), Value::Object(name(from)));
     }
-    if let Some(counts) = lines_of(change) {
+    if let Some(counts) = lines_of(sheet, change) {
         object.insert("added".into(), counts.added.into());
         object.insert("removed".into(), counts.removed.into());
     }

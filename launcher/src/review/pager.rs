@@ -6,31 +6,31 @@ use std::process::{Command, Stdio};
 use crate::cli::talk;
 use crate::error::CommandError;
 
-/// Writes `text` to standard output; through the pager when that is a terminal.
+/// Writes the pieces that `text` gives to standard output; through the pager when that is a
+/// terminal.
 ///
 /// # Errors
 /// When the stream refuses.
-pub fn show(text: &str) -> Result<(), CommandError> {
-    if !text.is_empty() && io::stdout().is_terminal() && page(text).is_ok() {
+pub fn show<I: Iterator<Item = String>>(text: impl Fn() -> I) -> Result<(), CommandError> {
+    if io::stdout().is_terminal() && page(text()).is_ok() {
         return Ok(());
     }
-    talk::print(text)
+    text().try_for_each(|piece| talk::print(&piece))
 }
 
 /// Runs what `AEGIS_PAGER` or `PAGER` says, as a shell would, or `less`. A pager that is quit before
 /// it has read everything is no failure.
-fn page(text: &str) -> io::Result<()> {
+fn page(mut text: impl Iterator<Item = String>) -> io::Result<()> {
     let chosen = ["AEGIS_PAGER", "PAGER"]
         .iter()
         .find_map(|name| std::env::var_os(name).filter(|value| !value.is_empty()));
     let mut child = start(chosen.unwrap_or_else(|| "less -FRX".into()))?;
     if let Some(mut input) = child.stdin.take() {
-        input
-            .write_all(text.as_bytes())
-            .or_else(|error| match error.kind() {
-                io::ErrorKind::BrokenPipe => Ok(()),
-                _ => Err(error),
-            })?;
+        let written = text.try_for_each(|piece| input.write_all(piece.as_bytes()));
+        written.or_else(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Ok(()),
+            _ => Err(error),
+        })?;
     }
     // A shell that did not find the pager says so by its status, having shown nothing.
     match child.wait()?.code() {

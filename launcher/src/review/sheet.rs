@@ -5,15 +5,21 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use aegis_policies::{Labels, RelPath};
-use aegisfs::commit::{Action, Advance, Entry, Frozen, Group, Item, Plan, Reason, Site, State};
+use aegisfs::commit::{
+    Action, Advance, Digest, Entry, Frozen, Group, Item, Plan, Reason, Site, State,
+};
 use aegisfs::merge::Tier;
+use aegisfs::overlay::changes;
 
 /// The largest content that is compared line by line, in bytes.
 pub(super) const MOST: u64 = 1 << 20;
 
-/// Everything that a review shows.
-#[derive(Debug, Default)]
-pub struct Sheet {
+/// Everything that a review shows. Contents are opened one change at a time: a session may hold a
+/// build's worth of them.
+#[derive(Debug)]
+pub struct Sheet<'a> {
+    site: Site<'a>,
+    frozen: Option<&'a Frozen>,
     /// What lands, sorted by name, without the repository's own records.
     pub(super) changes: Vec<Shown>,
     /// What does not land.
@@ -41,7 +47,22 @@ pub(super) struct Shown {
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) state: State,
-    pub(super) content: Content,
+    source: Source,
+}
+
+/// Where the bytes of a side are.
+#[derive(Debug)]
+enum Source {
+    /// It has none.
+    None,
+    /// With the host.
+    Host(RelPath),
+    /// Kept when the agent first touched the name, or else still with the host.
+    Base(Digest, RelPath),
+    /// With the agent.
+    Agent(changes::Content),
+    /// Frozen, or else with the host already.
+    Frozen(Digest, RelPath),
 }
 
 /// The bytes of a side.
@@ -59,29 +80,36 @@ pub(super) enum Content {
 
 /// What `diff` shows: against what the agent started from where the host's own version differs.
 #[must_use]
-pub fn of_plan(site: &Site<'_>, plan: &Plan) -> Sheet {
-    let mut sheet = Sheet::default();
-    let items = plan.items().iter();
-    let gone = items.filter(|item| item.agent == State::Absent);
+pub fn of_plan<'a>(site: &Site<'a>, plan: &Plan) -> Sheet<'a> {
+    let gone = plan.items().iter();
+    let gone = gone.filter(|item| item.agent == State::Absent);
     let gone = gone.map(|item| &item.path).collect();
-    for item in plan.items() {
-        if let Some(reason) = &item.refusal {
-            sheet
-                .left
-                .push((item.path.clone(), item.action, reason.clone()));
-        } else if item.group == Group::Files {
-            sheet.changes.push(planned(site, &gone, item));
-        } else {
-            sheet.records += 1;
-        }
-    }
+    let (left, landing): (Vec<_>, Vec<_>) =
+        plan.items().iter().partition(|item| item.refusal.is_some());
+    let (files, records): (Vec<_>, Vec<_>) = landing
+        .into_iter()
+        .partition(|item| item.group == Group::Files);
+    let left = left
+        .into_iter()
+        .filter_map(|item| Some((item.path.clone(), item.action, item.refusal.clone()?)));
+    let mut sheet = Sheet {
+        site: *site,
+        frozen: None,
+        changes: files
+            .into_iter()
+            .map(|item| planned(site, &gone, item))
+            .collect(),
+        left: left.collect(),
+        advances: Vec::new(),
+        records: records.len(),
+    };
     sheet.hide_old_names();
     sheet
 }
 
 /// What `review` and `land` show: exactly what would land.
 #[must_use]
-pub fn of_frozen(site: &Site<'_>, frozen: &Frozen) -> Sheet {
+pub fn of_frozen<'a>(site: &Site<'a>, frozen: &'a Frozen) -> Sheet<'a> {
     let (files, records): (Vec<_>, Vec<_>) = frozen
         .entries()
         .iter()
@@ -90,14 +118,15 @@ pub fn of_frozen(site: &Site<'_>, frozen: &Frozen) -> Sheet {
     let gone = gone.filter(|entry| entry.new == State::Absent);
     let gone = gone.map(|entry| &entry.path).collect();
     let left = frozen.left().iter();
+    let left = left.map(|left| (left.path.clone(), left.action, left.reason.clone()));
     let mut sheet = Sheet {
+        site: *site,
+        frozen: Some(frozen),
         changes: files
             .into_iter()
-            .map(|entry| landing(site, frozen, &gone, entry))
+            .map(|entry| landing(site, &gone, entry))
             .collect(),
-        left: left
-            .map(|left| (left.path.clone(), left.action, left.reason.clone()))
-            .collect(),
+        left: left.collect(),
         advances: frozen.advances().to_vec(),
         records: records.len(),
     };
@@ -105,7 +134,29 @@ pub fn of_frozen(site: &Site<'_>, frozen: &Frozen) -> Sheet {
     sheet
 }
 
-impl Sheet {
+impl Sheet<'_> {
+    /// Both sides of a change, opened.
+    pub(super) fn open(&self, change: &Shown) -> (Content, Content) {
+        (self.content(&change.old), self.content(&change.new))
+    }
+
+    fn content(&self, side: &Side) -> Content {
+        let host = |path| self.site.host_file(path);
+        let opened = match &side.source {
+            Source::None => return Content::None,
+            Source::Host(path) => host(path),
+            Source::Base(sha256, path) => self.site.base_file(*sha256).or_else(|_| host(path)),
+            Source::Agent(content) => self.site.agent_file(content),
+            Source::Frozen(sha256, path) => {
+                let frozen = self.frozen.and_then(|frozen| frozen.file(*sha256).ok());
+                frozen.map_or_else(|| host(path), Ok)
+            }
+        };
+        opened
+            .and_then(read)
+            .unwrap_or_else(|error| Content::Unreadable(error.to_string()))
+    }
+
     /// Whether there is nothing to land and nothing to say.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -140,22 +191,13 @@ fn moved<'a>(from: Option<&'a RelPath>, old: &State, gone: &Gone<'_>) -> Option<
 
 fn planned(site: &Site<'_>, gone: &Gone<'_>, item: &Item) -> Shown {
     let from = moved(item.moved_from.as_ref(), &item.base, gone);
-    let base = || {
-        let content = item.base.sha256().map(|sha256| {
-            let host = site.host_file(&item.path);
-            site.base_file(sha256).or(host)
-        });
-        Side::new(item.base.clone(), content)
-    };
-    let new = item
-        .content
-        .as_ref()
-        .map(|content| site.agent_file(content));
+    let base = |sha256| Source::Base(sha256, item.path.clone());
+    let old = Side::new(item.base.clone(), item.base.sha256().map(base));
     Shown {
         path: item.path.clone(),
         action: item.action,
-        old: from.map_or_else(base, |from| Side::of_host(site, from)),
-        new: Side::new(item.agent.clone(), new),
+        old: from.map_or(old, |from| Side::of_host(site, from)),
+        new: Side::new(item.agent.clone(), item.content.clone().map(Source::Agent)),
         moved_from: from.cloned(),
         labels: item.labels,
         is_sensitive: item.is_sensitive(),
@@ -163,21 +205,16 @@ fn planned(site: &Site<'_>, gone: &Gone<'_>, item: &Item) -> Shown {
     }
 }
 
-fn landing(site: &Site<'_>, frozen: &Frozen, gone: &Gone<'_>, entry: &Entry) -> Shown {
+fn landing(site: &Site<'_>, gone: &Gone<'_>, entry: &Entry) -> Shown {
     let from = moved(entry.moved_from.as_ref(), &entry.old, gone);
-    let here = || {
-        let content = entry.old.sha256().map(|_| site.host_file(&entry.path));
-        Side::new(entry.old.clone(), content)
-    };
-    let new = entry.new.sha256().map(|sha256| {
-        let host = || site.host_file(from.unwrap_or(&entry.path));
-        frozen.file(sha256).or_else(|_| host())
-    });
+    let host = |_| Source::Host(entry.path.clone());
+    let frozen = |sha256| Source::Frozen(sha256, from.unwrap_or(&entry.path).clone());
+    let old = Side::new(entry.old.clone(), entry.old.sha256().map(host));
     Shown {
         path: entry.path.clone(),
         action: entry.action,
-        old: from.map_or_else(here, |from| Side::of_host(site, from)),
-        new: Side::new(entry.new.clone(), new),
+        old: from.map_or(old, |from| Side::of_host(site, from)),
+        new: Side::new(entry.new.clone(), entry.new.sha256().map(frozen)),
         moved_from: from.cloned(),
         labels: entry.labels,
         is_sensitive: entry.sensitive,
@@ -190,21 +227,18 @@ fn landing(site: &Site<'_>, frozen: &Frozen, gone: &Gone<'_>, entry: &Entry) -> 
 }
 
 impl Side {
+    fn new(state: State, source: Option<Source>) -> Self {
+        Self {
+            state,
+            source: source.unwrap_or(Source::None),
+        }
+    }
+
     /// What the host has under the old name of what is moved.
     fn of_host(site: &Site<'_>, path: &RelPath) -> Self {
         let state = site.host_state(path).unwrap_or(State::Absent);
-        let content = state.sha256().map(|_| site.host_file(path));
-        Self::new(state, content)
-    }
-
-    pub(super) fn new(state: State, content: Option<io::Result<File>>) -> Self {
-        let content = match content {
-            None => Content::None,
-            Some(file) => file
-                .and_then(read)
-                .unwrap_or_else(|error| Content::Unreadable(error.to_string())),
-        };
-        Self { state, content }
+        let source = state.sha256().map(|_| Source::Host(path.clone()));
+        Self::new(state, source)
     }
 }
 

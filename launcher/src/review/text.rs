@@ -10,24 +10,24 @@ use super::hunks::{self, Counts};
 use super::sheet::{Content, Sheet, Shown, Side};
 use super::style::{Ink, Style};
 
-/// Everything: first what does not land and what needs a look, then the changes with their lines.
-#[must_use]
-pub fn as_text(sheet: &Sheet, style: Style) -> String {
-    let mut text = notices(sheet, style);
-    for change in &sheet.changes {
-        push_change(&mut text, change, style);
-    }
-    text
+/// Everything, piece by piece: first what does not land and what needs a look, then the changes with
+/// their lines.
+pub fn as_text<'a>(sheet: &'a Sheet<'_>, style: Style) -> impl Iterator<Item = String> + 'a {
+    let changes = sheet.changes.iter().map(move |change| {
+        let mut text = String::new();
+        push_change(&mut text, sheet, change, style);
+        text
+    });
+    std::iter::once(notices(sheet, style)).chain(changes)
 }
 
 /// The notices, and one line for each change.
 #[must_use]
-pub fn as_stat(sheet: &Sheet, style: Style) -> String {
+pub fn as_stat(sheet: &Sheet<'_>, style: Style) -> String {
     let mut text = notices(sheet, style);
     let mut total = Counts::default();
     for change in &sheet.changes {
-        let counts = lines_of(change);
-        let shown = match counts {
+        let shown = match lines_of(sheet, change) {
             Some(Counts { added, removed }) => {
                 total.added += added;
                 total.removed += removed;
@@ -37,22 +37,20 @@ pub fn as_stat(sheet: &Sheet, style: Style) -> String {
             }
             None => format!("{:>13}", noun(change)),
         };
-        line(
-            &mut text,
-            &format!("{shown}  {:7} {}", change.action.word(), title(change)),
-        );
+        let word = change.action.word();
+        line(&mut text, &format!("{shown}  {word:7} {}", title(change)));
     }
-    let names = sheet.changes.len();
+    let (names, Counts { added, removed }) = (sheet.changes.len(), total);
     line(
         &mut text,
-        &format!("{names} names, +{} -{} lines", total.added, total.removed),
+        &format!("{names} names, +{added} -{removed} lines"),
     );
     text
 }
 
 /// What a person is asked about, in a few lines.
 #[must_use]
-pub fn summary(sheet: &Sheet, style: Style) -> String {
+pub fn summary(sheet: &Sheet<'_>, style: Style) -> String {
     let mut text = notices(sheet, style);
     for change in sheet.changes.iter().take(SHOWN) {
         line(
@@ -74,7 +72,7 @@ pub fn summary(sheet: &Sheet, style: Style) -> String {
 /// How many changes a summary names.
 const SHOWN: usize = 40;
 
-fn notices(sheet: &Sheet, style: Style) -> String {
+fn notices(sheet: &Sheet<'_>, style: Style) -> String {
     let mut text = String::new();
     if !sheet.left.is_empty() {
         let head = format!("{} will not land:", sheet.left.len());
@@ -91,7 +89,7 @@ fn notices(sheet: &Sheet, style: Style) -> String {
 
 /// What a person's own tools will run or trust; empty when there is nothing of the kind.
 #[must_use]
-pub fn sensitive(sheet: &Sheet, style: Style) -> String {
+pub fn sensitive(sheet: &Sheet<'_>, style: Style) -> String {
     let mut text = String::new();
     let sensitive: Vec<_> = sheet
         .changes
@@ -135,7 +133,7 @@ pub(super) fn left_lines<'a>(left: impl Iterator<Item = (&'a RelPath, &'a Reason
     lines
 }
 
-fn push_repository(text: &mut String, sheet: &Sheet, style: Style) {
+fn push_repository(text: &mut String, sheet: &Sheet<'_>, style: Style) {
     for advance in &sheet.advances {
         let branch = advance
             .reference
@@ -177,7 +175,7 @@ fn title(change: &Shown) -> String {
     }
 }
 
-fn push_change(text: &mut String, change: &Shown, style: Style) {
+fn push_change(text: &mut String, sheet: &Sheet<'_>, change: &Shown, style: Style) {
     let old_name = change.moved_from.as_ref().unwrap_or(&change.path);
     let mut head = vec![format!("diff --git a/{old_name} b/{}", change.path)];
     head.extend(modes(change));
@@ -192,7 +190,7 @@ fn push_change(text: &mut String, change: &Shown, style: Style) {
         .for_each(|head| line(text, &style.paint(Ink::Head, head)));
     match (&change.old.state, &change.new.state) {
         (State::Symlink { .. }, _) | (_, State::Symlink { .. }) => push_links(text, change, style),
-        _ => push_content(text, change, style),
+        _ => push_content(text, sheet, change, style),
     }
 }
 
@@ -235,57 +233,52 @@ fn push_links(text: &mut String, change: &Shown, style: Style) {
     }
 }
 
-fn push_content(text: &mut String, change: &Shown, style: Style) {
+fn push_content(text: &mut String, sheet: &Sheet<'_>, change: &Shown, style: Style) {
     if change.old.state.sha256() == change.new.state.sha256() {
         return;
     }
-    match (bytes(&change.old), bytes(&change.new)) {
-        (Some(old), Some(new)) if change.moved_from.is_some() && old == new => {}
-        (Some(old), Some(new)) if hunks::is_text(old) && hunks::is_text(new) => {
-            let name = |side: &Side, prefix: &str, path: &RelPath| match side.content {
+    let (old, new) = sheet.open(change);
+    match (bytes(&old), bytes(&new)) {
+        (Some(was), Some(is)) if hunks::is_text(was) && hunks::is_text(is) => {
+            let name = |content: &Content, prefix: &str, path: &RelPath| match content {
                 Content::None => "/dev/null".to_owned(),
                 _ => format!("{prefix}/{path}"),
             };
             let from = change.moved_from.as_ref().unwrap_or(&change.path);
             let names = [
-                format!("--- {}", name(&change.old, "a", from)),
-                format!("+++ {}", name(&change.new, "b", &change.path)),
+                format!("--- {}", name(&old, "a", from)),
+                format!("+++ {}", name(&new, "b", &change.path)),
             ];
             names
                 .iter()
                 .for_each(|name| line(text, &style.paint(Ink::Head, name)));
-            text.push_str(&hunks::unified(old, new, style));
+            text.push_str(&hunks::unified(was, is, style));
         }
-        _ => push_whole(text, change, style),
+        _ => push_whole(text, change, (&old, &new), style),
     }
 }
 
 /// What is not shown by lines: sizes and hashes.
-fn push_whole(text: &mut String, change: &Shown, style: Style) {
-    for (side, sign, ink) in [
-        (&change.old, '-', Ink::Removed),
-        (&change.new, '+', Ink::Added),
+fn push_whole(text: &mut String, change: &Shown, sides: (&Content, &Content), style: Style) {
+    for (content, state, sign, ink) in [
+        (sides.0, &change.old.state, '-', Ink::Removed),
+        (sides.1, &change.new.state, '+', Ink::Added),
     ] {
-        let size = match &side.content {
+        let size = match content {
             Content::None => continue,
             Content::Bytes(bytes) => format!("{} bytes", bytes.len()),
             Content::Large(size) => format!("{size} bytes, too large to show"),
             Content::Unreadable(why) => format!("can not be read: {}", escape(why.as_bytes())),
         };
-        let hash = side
-            .state
-            .sha256()
-            .map(|sha256| format!(", SHA-256 {sha256}"))
-            .unwrap_or_default();
-        line(
-            text,
-            &style.paint(ink, &format!("{sign}binary or large: {size}{hash}")),
-        );
+        let hash = state.sha256().map(|sha256| format!(", SHA-256 {sha256}"));
+        let hash = hash.unwrap_or_default();
+        let shown = format!("{sign}binary or large: {size}{hash}");
+        line(text, &style.paint(ink, &shown));
     }
 }
 
-fn bytes(side: &Side) -> Option<&[u8]> {
-    match &side.content {
+fn bytes(content: &Content) -> Option<&[u8]> {
+    match content {
         Content::None => Some(b""),
         Content::Bytes(bytes) => Some(bytes),
         Content::Large(_) | Content::Unreadable(_) => None,
@@ -293,11 +286,14 @@ fn bytes(side: &Side) -> Option<&[u8]> {
 }
 
 /// How many lines come and go, where lines mean something.
-pub(super) fn lines_of(change: &Shown) -> Option<Counts> {
+pub(super) fn lines_of(sheet: &Sheet<'_>, change: &Shown) -> Option<Counts> {
     let is_file = |side: &Side| matches!(side.state, State::File { .. } | State::Absent);
-    let (old, new) = (bytes(&change.old)?, bytes(&change.new)?);
-    let text =
-        is_file(&change.old) && is_file(&change.new) && hunks::is_text(old) && hunks::is_text(new);
+    if !is_file(&change.old) || !is_file(&change.new) {
+        return None;
+    }
+    let (old, new) = sheet.open(change);
+    let (old, new) = (bytes(&old)?, bytes(&new)?);
+    let text = hunks::is_text(old) && hunks::is_text(new);
     text.then(|| hunks::count(old, new))
 }
 
