@@ -102,6 +102,33 @@ impl Kind {
             Self::ArtifactPublish => "artifact.publish",
         }
     }
+
+    /// Whether anything is judged as this kind. The names of the others are kept for later, and a
+    /// rule about them would never apply.
+    #[must_use]
+    pub const fn is_judged(self) -> bool {
+        match self {
+            Self::FsRead
+            | Self::FsWrite
+            | Self::FsCreate
+            | Self::FsRemove
+            | Self::FsRename
+            | Self::FsLink
+            | Self::FsMeta
+            | Self::NetConnect
+            | Self::NetRequest
+            | Self::SecretInject
+            | Self::WorkspaceCommit
+            | Self::WorkspaceCommitSensitive => true,
+            Self::Exec
+            | Self::DnsQuery
+            | Self::WorkspaceSnapshot
+            | Self::WorkspaceReadOutside
+            | Self::AgentConfigWrite
+            | Self::CoordClaim
+            | Self::ArtifactPublish => false,
+        }
+    }
 }
 
 /// What it takes to take an effect back.

@@ -3,7 +3,7 @@
 //! A verdict may be kept for a whole class of names only when no policy can tell two names of the
 //! class apart. What is not recognised as harmless counts as looking.
 
-use cedar_policy::{Entities, EntityId, EntityTypeName, EntityUid, PolicySet, Schema};
+use cedar_policy::{Entities, EntityId, EntityTypeName, EntityUid, Policy, PolicySet, Schema};
 use serde_json::Value;
 
 use crate::effect::Kind;
@@ -14,9 +14,7 @@ pub(super) struct Dependence(u32);
 
 impl Dependence {
     pub(super) fn of(set: &PolicySet, schema: &Schema) -> Self {
-        let actions = schema
-            .action_entities()
-            .unwrap_or_else(|_| Entities::empty());
+        let actions = action_entities(schema);
         let mut found = Self::default();
         for policy in set.policies() {
             let Ok(json) = policy.to_json() else {
@@ -35,6 +33,24 @@ impl Dependence {
     pub(super) const fn has(self, kind: Kind) -> bool {
         self.0 & 1 << kind as u8 != 0
     }
+}
+
+/// The kinds that the action scope of a policy takes in; all, when it can not be read.
+pub(super) fn kinds(policy: &Policy, schema: &Schema) -> Vec<Kind> {
+    let Ok(json) = policy.to_json() else {
+        return Kind::ALL.to_vec();
+    };
+    let actions = action_entities(schema);
+    Kind::ALL
+        .into_iter()
+        .filter(|kind| applies(&json, *kind, &actions))
+        .collect()
+}
+
+fn action_entities(schema: &Schema) -> Entities {
+    schema
+        .action_entities()
+        .unwrap_or_else(|_| Entities::empty())
 }
 
 fn looks_at_name(policy: &Value) -> bool {
@@ -132,8 +148,8 @@ fn is_in_group(kind: &str, group: &str, actions: &Entities) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Policy;
     use super::*;
+    use crate::cedar::Policy;
 
     fn looks(kind: Kind, source: &str) -> bool {
         Policy::with_user("test.cedar", source)

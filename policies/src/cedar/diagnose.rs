@@ -6,17 +6,19 @@ use super::PolicyError;
 
 /// The first place that a diagnostic names, as line and column of `source`.
 pub(super) fn error(source_name: &str, source: &str, detail: &DetailedError) -> PolicyError {
-    let place = detail.source_locations.first();
-    let before = place
-        .and_then(|label| source.get(..label.loc.start))
-        .unwrap_or_default();
+    at(source_name, source, offset(detail), words(detail))
+}
+
+/// A mistake `offset` bytes from the start of `source`.
+pub(super) fn at(source_name: &str, source: &str, offset: usize, message: String) -> PolicyError {
+    let before = source.get(..offset).unwrap_or_default();
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
     PolicyError::Invalid {
         source_name: source_name.to_owned(),
         line: before.matches('\n').count() + 1,
         column,
-        message: words(detail),
+        message,
     }
 }
 

@@ -18,6 +18,8 @@ use crate::effect::{Actor, Effect, Kind};
 use crate::journal::Outcome;
 
 const SCHEMA: &str = include_str!("../../cedar/aegis.cedarschema");
+/// How the ids of a person's own policies start.
+const USER: &str = "user.";
 const DEFAULT: &str = include_str!("../../cedar/default.cedar");
 
 /// Why policies could not be loaded.
@@ -88,7 +90,7 @@ impl Policy {
         let Self {
             mut set, schema, ..
         } = Self::builtin()?;
-        add(&mut set, &schema, source_name, "user.", source)?;
+        add(&mut set, &schema, source_name, USER, source)?;
         Ok(Self::new(set, schema))
     }
 
@@ -178,6 +180,23 @@ impl Judgement {
     }
 }
 
+/// The first of a person's policies that is about nothing that is ever judged.
+fn idle(set: &PolicySet, schema: &Schema, source_name: &str, source: &str) -> Option<PolicyError> {
+    let found = set.policies().filter_map(|policy| {
+        let kinds = dependence::kinds(policy, schema);
+        if kinds.is_empty() || kinds.iter().any(|kind| kind.is_judged()) {
+            return None;
+        }
+        let names = kinds.iter().map(|kind| format!("`{}`", kind.name()));
+        let names = names.collect::<Vec<_>>().join(" or ");
+        let offset = policy.to_cedar().and_then(|text| source.find(&text));
+        Some((offset.unwrap_or(0), names))
+    });
+    let (offset, names) = found.min()?;
+    let message = format!("nothing is judged as {names} yet");
+    Some(diagnose::at(source_name, source, offset, message))
+}
+
 fn parse_schema() -> Result<Schema, PolicyError> {
     let (schema, _warnings) = Schema::from_cedarschema_str(SCHEMA)
         .map_err(|error| diagnose::error("aegis.cedarschema", SCHEMA, &(&error).into()))?;
@@ -206,6 +225,11 @@ fn add(
     if let Some(template) = parsed.templates().next() {
         let message = format!("`{}` is a template, which nothing links", template.id());
         return Err(diagnose::plain(source_name, message));
+    }
+    if prefix == USER
+        && let Some(error) = idle(&parsed, schema, source_name, source)
+    {
+        return Err(error);
     }
     for policy in parsed.policies() {
         let name = policy
@@ -258,6 +282,31 @@ mod tests {
                     .is_some_and(|reason| !reason.is_empty())
             );
         }
+    }
+
+    #[test]
+    fn a_rule_about_what_nothing_judges_is_told_with_its_place() {
+        let told = |source: &str| match Policy::with_user("test", source) {
+            Ok(_) => String::new(),
+            Err(error) => error.to_string(),
+        };
+        let first = "permit(principal, action in Action::\"fs.any\", resource);";
+        let idle = "\n  forbid(principal, action == Action::\"exec\", resource);";
+        assert_eq!(
+            told(&format!("{first}{idle}{idle}")),
+            "test:2:3: nothing is judged as `exec` yet"
+        );
+        let both = |other: &str| {
+            told(&format!(
+                "permit(principal, action in [Action::\"dns.query\", Action::\"{other}\"], resource);"
+            ))
+        };
+        assert_eq!(
+            both("coord.claim"),
+            "test:1:1: nothing is judged as `dns.query` or `coord.claim` yet"
+        );
+        assert_eq!(both("net.connect"), "");
+        assert_eq!(told("permit(principal, action, resource);"), "");
     }
 
     #[test]
