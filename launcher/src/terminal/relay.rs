@@ -47,6 +47,9 @@ pub(super) fn run(stdio: Stdio, running: Running) -> Result<Exit, SandboxError> 
     if relay.terminals.is_some() {
         settle();
     }
+    if let Some(raw) = &raw {
+        raw.discard();
+    }
     drop(raw);
     // Who asked for the end sees that signal, whatever the command made of it.
     let asked = relay
