@@ -4,7 +4,7 @@
 //! `fuse` translates the kernel's protocol. `commit` takes what changed back to the host.
 //! `commit` and `fuse`/`guard` never import each other.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod commit;
 pub mod fuse;

@@ -4,6 +4,7 @@
 use std::io;
 
 use aegis_egress::EgressError;
+use aegis_policies::GateError;
 use aegis_policies::journal::JournalError;
 
 use crate::sandbox::SandboxError;
@@ -70,7 +71,7 @@ pub enum CommandError {
         next: String,
     },
     /// A question had to be asked and there is nobody to answer.
-    #[error("{question} needs an answer and standard input is not a terminal")]
+    #[error("{question} needs an answer and there is no terminal to ask on")]
     NobodyToAsk {
         /// The question, as a noun, such as "landing 3 files".
         question: String,
@@ -177,7 +178,9 @@ fn next_for_serve(error: &ServeError) -> Option<&'static str> {
             Some("`git rev-parse --git-dir` there shows what git makes of it; repair that first")
         }
         ServeError::Mount { .. } => Some(SEE_DOCTOR),
-        ServeError::Gate(_) => Some("correct `policy.cedar` in the session folder"),
+        ServeError::Gate(GateError::Policy(_)) => {
+            Some("correct `policy.cedar` in `~/.aegis` (or in `AEGIS_HOME`)")
+        }
         _ => None,
     }
 }

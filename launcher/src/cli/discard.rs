@@ -16,7 +16,7 @@ pub struct Args {
     /// The session, or the first letters of its id.
     session: Option<String>,
     /// Do not ask.
-    #[arg(long, short)]
+    #[arg(long)]
     yes: bool,
 }
 
@@ -29,16 +29,15 @@ pub fn run(args: &Args) -> Outcome {
     let home = AegisHome::open()?.ok_or_else(|| SessionError::Unknown {
         given: id.to_string(),
     })?;
-    let held = session::claim(&home, &id)?;
-    if held.is_none() {
+    let Some(held) = session::claim(&home, &id)? else {
         return Err(SessionError::Busy {
             id: id.to_string(),
             server: None,
         }
         .into());
-    }
-    let question = format!("throw session `{id}` away with all that did not land");
-    if !args.yes && !talk::confirm(&question)? {
+    };
+    let question = format!("Throw session `{id}` away with all that did not land");
+    if !args.yes && !review::ask(&question, &format!("throwing session `{id}` away"))? {
         talk::say("nothing was removed");
         return Ok(ExitCode::FAILURE);
     }

@@ -1,6 +1,6 @@
 //! Standard output is data, standard error is talk.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, Write};
 
 use crate::error::CommandError;
 
@@ -26,26 +26,4 @@ pub fn print(text: &str) -> Result<(), CommandError> {
 pub fn say(line: &str) {
     // Talk that nobody can hear must not change what the command does.
     let _unheard = writeln!(io::stderr().lock(), "{line}");
-}
-
-/// Asks a person; only `y` or `yes` agrees.
-///
-/// # Errors
-/// [`CommandError::NobodyToAsk`] when standard input or standard error is no terminal.
-pub fn confirm(question: &str) -> Result<bool, CommandError> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(CommandError::NobodyToAsk {
-            question: question.to_owned(),
-        });
-    }
-    let mut prompt = io::stderr().lock();
-    let mut answer = String::new();
-    write!(prompt, "{question}? [y/N] ")
-        .and_then(|()| prompt.flush())
-        .and_then(|()| io::stdin().lock().read_line(&mut answer))
-        .map_err(|source| CommandError::Io {
-            doing: "asking".into(),
-            source,
-        })?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes" | "YES"))
 }

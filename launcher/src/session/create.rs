@@ -156,7 +156,7 @@ impl<'a> Draft<'a> {
 
 /// Removes a session that did not come to run anything. The failure that led here is what the person
 /// needs to hear of; what can not be removed now is removed when the next session is made.
-pub fn abandon(home: &AegisHome, session: &Session, held: Option<Lock>) {
+pub fn abandon(home: &AegisHome, session: &Session, held: Lock) {
     let _told_already = remove(home, &session.id, held);
 }
 

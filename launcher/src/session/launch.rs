@@ -13,7 +13,6 @@ use aegis_policies::path::escape;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::Session;
-use super::clock::Moment;
 use super::config::Config;
 use super::create::{Purpose, abandon, create};
 use super::entrance::{Entrance, enter, hold_signals};
@@ -95,7 +94,7 @@ impl Launch {
                 attend(session, &lock, underway, self.tell)
             }
             Err(error) => {
-                abandon(&self.home, &session, Some(lock));
+                abandon(&self.home, &session, lock);
                 Err(error)
             }
         }
@@ -284,11 +283,7 @@ fn attend(
     });
     lapses.extend(noted.err().map(CommandError::from));
     lapses.extend(serving.stop().err().map(CommandError::from));
-    let recorded = session.update(lock, |record| {
-        record.state = State::Ended;
-        record.ended = Some(Moment::now());
-        record.status = Some(i32::from(status));
-    });
+    let recorded = session.end(lock, i32::from(status));
     lapses.extend(recorded.err().map(CommandError::from));
     ended?;
     Ok(Finished {

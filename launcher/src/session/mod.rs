@@ -31,6 +31,7 @@ use aegisfs::overlay::changes::Change;
 use rustix::fs::{Mode, OFlags, openat};
 
 use crate::error::CommandError;
+use clock::Moment;
 use serve::ServeError;
 
 pub use create::{Purpose, abandon, create};
@@ -163,6 +164,18 @@ impl Session {
         ))?;
         self.record = record;
         Ok(())
+    }
+
+    /// Records that the run has ended, with `status` as shells report it.
+    ///
+    /// # Errors
+    /// As [`Session::update`].
+    pub fn end(&mut self, held: &Lock, status: i32) -> Result<(), SessionError> {
+        self.update(held, |record| {
+            record.state = State::Ended;
+            record.ended = Some(Moment::now());
+            record.status = Some(status);
+        })
     }
 
     fn busy(&self) -> SessionError {

@@ -32,11 +32,11 @@ const YOUTH: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// When the file system refuses.
-pub fn remove(home: &AegisHome, id: &SessionId, held: Option<Lock>) -> Result<(), SessionError> {
+pub fn remove(home: &AegisHome, id: &SessionId, held: Lock) -> Result<(), SessionError> {
     remove_named(home, id, held).map_err(SessionError::io("removing", home.session_path(id)))
 }
 
-fn remove_named(home: &AegisHome, id: &SessionId, held: Option<Lock>) -> io::Result<()> {
+fn remove_named(home: &AegisHome, id: &SessionId, held: Lock) -> io::Result<()> {
     let doomed = CString::new(format!("{DOOMED}{id}"))?;
     renameat(home.sessions(), id.as_str(), home.sessions(), &doomed)?;
     drop(held);

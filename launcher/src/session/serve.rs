@@ -96,18 +96,16 @@ impl Serving {
         check_device()?;
         let journal = Arc::new(Journal::resume(&setting.session.dir().journal())?);
         let gate = Arc::new(open_gate(setting, journal)?);
-        let project = setting
-            .project
-            .directory()
-            .try_clone_to_owned()
-            .map_err(ServeError::Device)?;
+        let failed = |source| ServeError::Mount {
+            mountpoint: setting.mountpoint.into(),
+            source,
+        };
+        let project = setting.project.directory();
+        let project = project.try_clone_to_owned().map_err(failed)?;
         let overlay = Overlay::open(project, setting.session.dir(), Arc::clone(&gate))?;
         let agent = setting.session.record().agent.as_str().into();
         let guard = Arc::new(Guard::new(overlay, Arc::clone(&gate), agent));
-        let served = mount(setting, guard).map_err(|source| ServeError::Mount {
-            mountpoint: setting.mountpoint.into(),
-            source,
-        })?;
+        let served = mount(setting, guard).map_err(failed)?;
         Ok(Self {
             gate,
             served,

@@ -11,13 +11,12 @@ use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 use rustix::process::geteuid;
 
 use super::Session;
-use super::clock::Moment;
 use super::config::Config;
 use super::create::{Purpose, abandon, create};
 use super::home::{AegisHome, real_path, shown};
 use super::lock::Lock;
 use super::project::Project;
-use super::record::{Bytes, MountMode, State};
+use super::record::{Bytes, MountMode};
 use super::repository::Whereabouts;
 use super::serve::{ServeError, Serving, Setting};
 use super::stale::detach;
@@ -84,7 +83,7 @@ impl View {
                 mountpoint,
             }),
             Err(error) => {
-                abandon(&home, &session, Some(lock));
+                abandon(&home, &session, lock);
                 Err(error)
             }
         }
@@ -120,13 +119,10 @@ impl View {
         });
         let gate = serving.gate().clone();
         let served = serving.wait();
-        gate.journal()
-            .append(0, Default::default(), Event::Ended { status: 0 })?;
-        session.update(&lock, |record| {
-            record.state = State::Ended;
-            record.ended = Some(Moment::now());
-            record.status = Some(0);
-        })?;
+        let event = Event::Ended { status: 0 };
+        let noted = gate.journal().append(0, Default::default(), event);
+        session.end(&lock, 0)?;
+        noted?;
         served?;
         Ok(session)
     }
