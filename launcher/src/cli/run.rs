@@ -19,9 +19,9 @@ use crate::session::{AegisHome, summary};
 /// The project is the nearest folder above the current one that holds `.git`, or else the current
 /// folder. The command sees it at its usual place and may change everything in it except names that
 /// git would execute and the settings of agents; what usually holds credentials it can not read. The
-/// changes stay in the session. The rest of the machine is read-only, home directories and
-/// credentials are hidden, and the only way to the network is a proxy that refuses every host you
-/// did not allow.
+/// changes stay in the session. Of the rest of the machine only the system's own directories and
+/// toolchains are shown, read-only; further places with `--ro`. The only way to the network is a
+/// proxy that refuses every host you did not allow.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
