@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aegis_policies::{Gate, Journal};
+use aegisfs::commit::relocations;
 use aegisfs::fuse::{Options, mount};
 use aegisfs::guard::Guard;
 use aegisfs::layout::SessionDir;
@@ -26,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let gate = Arc::new(Gate::with_defaults(Arc::new(journal), None)?);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let project = open(Path::new(project), flags, Mode::empty())?;
-    let overlay = Overlay::open(project, &session, Arc::clone(&gate))?;
+    let overlay = Overlay::open(project, &session, relocations(&session)?, Arc::clone(&gate))?;
     let guard = Arc::new(Guard::new(overlay, gate, "serve".into()));
     mount(Path::new(mountpoint), guard, Options::default())?.wait()?;
     Ok(())

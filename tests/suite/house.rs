@@ -78,11 +78,13 @@ fn the_shim_brings_nothing_along() {
 }
 
 #[test]
-fn the_road_back_and_the_front_doors_never_import_each_other() {
+fn the_rooms_of_the_file_system_import_only_what_they_may() {
     let rooms = [
         ("commit", vec!["fuse", "guard"]),
         ("fuse", vec!["commit"]),
         ("guard", vec!["commit"]),
+        ("merge", vec!["commit", "fuse", "guard", "overlay"]),
+        ("overlay", vec!["commit", "fuse", "guard"]),
     ];
     let mut seen = BTreeSet::new();
     for file in sources() {

@@ -27,7 +27,6 @@ mod names;
 mod past;
 mod plan;
 mod reason;
-mod relocations;
 mod rules;
 mod settle;
 mod shapes;
@@ -45,11 +44,21 @@ pub use item::{Action, Group, Item};
 pub use land::{Done, Landed, Outcome};
 pub use plan::Plan;
 pub use reason::Reason;
-pub use relocations::Relocations;
 pub use site::Site;
 pub use state::{Digest, State};
 pub use transaction::Recovered;
 pub use undo::Reversal;
+
+use crate::layout::SessionDir;
+use crate::overlay::Relocations;
+
+/// Reads what the landings of a session that are in force have moved on the host.
+///
+/// # Errors
+/// [`CommitError`] when a record can not be read.
+pub fn relocations(session: &SessionDir) -> Result<Relocations, CommitError> {
+    past::Past::read(session).map(|past| past.relocations())
+}
 
 /// Takes interrupted landings of the session back, or finishes them.
 ///

@@ -10,9 +10,9 @@ use aegis_policies::RelPath;
 
 use super::error::CommitError;
 use super::landing::{self, COMMITTED, Committed, INTENT, Intent, Landing, Purpose, Settled};
-use super::relocations::Relocations;
 use super::state::State;
 use crate::layout::SessionDir;
+use crate::overlay::Relocations;
 
 /// What landings have made of names.
 #[derive(Debug, Default)]

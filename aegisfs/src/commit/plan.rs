@@ -13,12 +13,11 @@ use super::git;
 use super::item::{Action, Item};
 use super::past::Past;
 use super::reason::Reason;
-use super::relocations::Relocations;
 use super::rules;
 use super::site::Site;
 use super::state::{Digest, State};
 use crate::overlay::changes::{Change, Content};
-use crate::overlay::noted_base;
+use crate::overlay::{Relocations, noted_base};
 
 /// What the agent changed, item by item, sorted by path, with what may not land marked.
 #[derive(Debug)]

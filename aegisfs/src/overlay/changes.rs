@@ -14,8 +14,8 @@ use super::content::file_name;
 use super::error::OverlayError;
 use super::found::stands_alone;
 use super::lower::LowerRoot;
+use super::relocations::Relocations;
 use super::shadow::{FolderKey, Node, Shadow};
-use crate::commit::Relocations;
 use crate::layout::SessionDir;
 
 /// Lists every name whose meaning differs from what the host had when the agent first touched it,
@@ -23,17 +23,22 @@ use crate::layout::SessionDir;
 /// host has there now; of a removed one, what the agent saw removed and not what the host made
 /// later.
 ///
-/// It reads the journal and the two trees and changes nothing. Of a session that is live the result
+/// It reads the journal and the two trees and changes nothing; `relocations` is what landings of the
+/// session have moved in the project. Of a session that is live the result
 /// is one moment's.
 ///
 /// # Errors
 /// [`OverlayError`] when the journal or the project can not be read.
-pub fn changes(session: &SessionDir, project: BorrowedFd<'_>) -> Result<Vec<Change>, OverlayError> {
+pub fn changes(
+    session: &SessionDir,
+    project: BorrowedFd<'_>,
+    relocations: Relocations,
+) -> Result<Vec<Change>, OverlayError> {
     let shadow = Shadow::replay(journal::read(&session.journal())?)?;
     let project = project
         .try_clone_to_owned()
         .map_err(|error| OverlayError::Os(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-    let lower = LowerRoot::new(project, Relocations::read(session)?)?;
+    let lower = LowerRoot::new(project, relocations)?;
     let mut names = Names {
         shadow: &shadow,
         lower: &lower,

@@ -4,8 +4,6 @@ use aegis_policies::Refusal;
 use aegis_policies::journal::JournalError;
 use rustix::io::Errno;
 
-use crate::commit::CommitError;
-
 /// Why an operation on the tree failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -39,9 +37,6 @@ pub enum OverlayError {
     /// The record could not be written, so the change did not happen.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// What landings of the session have moved can not be read.
-    #[error(transparent)]
-    Landings(#[from] CommitError),
     /// Any other reason, as the kernel names it.
     #[error(transparent)]
     Os(#[from] Errno),
@@ -62,7 +57,6 @@ impl OverlayError {
             Self::SessionInsideProject
             | Self::Replay { .. }
             | Self::Misfit(_)
-            | Self::Landings(_)
             | Self::Journal(_) => Errno::IO,
             Self::Os(errno) => *errno,
         }

@@ -20,7 +20,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::attr::Stat;
-use crate::commit::Relocations;
+use super::relocations::Relocations;
 
 /// How long a directory descriptor is trusted to be what its path names: as long as the kernel
 /// trusts an entry that follows the host.

@@ -22,6 +22,7 @@ mod lookup;
 mod lower;
 mod meta;
 mod readdir;
+mod relocations;
 mod remove;
 mod rename;
 mod reserve;
@@ -48,12 +49,12 @@ pub use io::Durable;
 pub use lookup::{Entry, Lookup, Names};
 pub use meta::{Caller, SetAttr, SetTime};
 pub use readdir::DirEntry;
+pub use relocations::Relocations;
 pub use rename::RenameMode;
 pub use xattr::XattrMode;
 
 pub(crate) use base::noted_base;
 
-use crate::commit::Relocations;
 use crate::layout::SessionDir;
 use content::ContentStore;
 use handles::Handle;
@@ -81,12 +82,18 @@ pub struct Overlay {
 
 impl Overlay {
     /// Opens the tree of a session over the project at `project`, replaying its journal.
+    /// `relocations` is what landings of the session have moved in the project.
     ///
     /// # Errors
     /// [`OverlayError`] when the session's folders or its journal can not be read, or when the
     /// session lies inside the project.
-    pub fn open(project: OwnedFd, session: &SessionDir, gate: Arc<Gate>) -> Result<Self> {
-        let lower = LowerRoot::new(project, Relocations::read(session)?)?;
+    pub fn open(
+        project: OwnedFd,
+        session: &SessionDir,
+        relocations: Relocations,
+        gate: Arc<Gate>,
+    ) -> Result<Self> {
+        let lower = LowerRoot::new(project, relocations)?;
         refuse_inside(session.root(), &lower)?;
         let shadow = Shadow::replay(journal::read(&session.journal())?)?;
         let content = ContentStore::open(session)?;

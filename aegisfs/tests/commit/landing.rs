@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use aegisfs::commit::{Approval, CommitError, Done, Reason, Relocations};
+use aegisfs::commit::{Approval, CommitError, Done, Reason, relocations};
 
 use super::env::{Env, chmod, path, tree, write};
 
@@ -81,7 +81,7 @@ fn a_moved_file_keeps_its_inode() {
             .ino(),
         inode
     );
-    let relocations = Relocations::read(&env.session).unwrap();
+    let relocations = relocations(&env.session).unwrap();
     assert_eq!(
         *relocations.locate(&path("src/old.rs")),
         path("lib/renamed.rs")

@@ -81,7 +81,8 @@ impl Bed {
     pub fn changes(&self) -> Vec<aegisfs::overlay::changes::Change> {
         use std::os::fd::AsFd;
         let project = File::open(self.project()).unwrap();
-        aegisfs::overlay::changes::changes(&self.session(), project.as_fd()).unwrap()
+        let relocations = aegisfs::commit::relocations(&self.session()).unwrap();
+        aegisfs::overlay::changes::changes(&self.session(), project.as_fd(), relocations).unwrap()
     }
 
     /// Mounts the tree in a process of its own, which can be killed.
@@ -173,7 +174,8 @@ pub fn guard(project: &Path, session: &SessionDir) -> Guard {
         Arc::new(journal),
     ));
     let project: OwnedFd = File::open(project).unwrap().into();
-    let overlay = Overlay::open(project, session, Arc::clone(&gate)).unwrap();
+    let relocations = aegisfs::commit::relocations(session).unwrap();
+    let overlay = Overlay::open(project, session, relocations, Arc::clone(&gate)).unwrap();
     Guard::new(overlay, gate, "test".into())
 }
 

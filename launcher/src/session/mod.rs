@@ -26,6 +26,7 @@ pub mod view;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use aegisfs::commit;
 use aegisfs::layout::SessionDir;
 use aegisfs::overlay::changes::Change;
 use rustix::fs::{Mode, OFlags, openat};
@@ -192,6 +193,8 @@ impl Session {
 /// When its journal can not be replayed, or its project is not there any more.
 pub fn changes(session: &Session) -> Result<Vec<Change>, CommandError> {
     let project = Project::of(session)?;
-    let changes = aegisfs::overlay::changes::changes(session.dir(), project.directory());
+    let relocations = commit::relocations(session.dir()).map_err(ServeError::from)?;
+    let changes =
+        aegisfs::overlay::changes::changes(session.dir(), project.directory(), relocations);
     changes.map_err(|error| ServeError::from(error).into())
 }

@@ -12,7 +12,7 @@ use aegis_policies::journal::Journal;
 use aegisfs::fuse::{self, Options, Served};
 use aegisfs::guard::Guard;
 use aegisfs::layout::SessionDir;
-use aegisfs::overlay::Overlay;
+use aegisfs::overlay::{Overlay, Relocations};
 use nix::mount::{MntFlags, umount2};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
@@ -49,7 +49,7 @@ impl RealTree {
         };
         furnish(session, &dir)?;
         let project = project.directory().try_clone_to_owned().map_err(failed)?;
-        let overlay = Overlay::open(project, &dir, Arc::clone(gate))?;
+        let overlay = Overlay::open(project, &dir, Relocations::default(), Arc::clone(gate))?;
         let agent = session.record().agent.as_str().into();
         let guard = Arc::new(Guard::new(overlay, Arc::clone(gate), agent));
         let served = serve(&mountpoint, guard, mode).map_err(failed)?;

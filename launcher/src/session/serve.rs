@@ -11,6 +11,7 @@ use std::time::Duration;
 use aegis_policies::gate::GateError;
 use aegis_policies::journal::{Event, Journal, JournalError, VerdictId};
 use aegis_policies::{Gate, Policy};
+use aegisfs::commit::{self, CommitError};
 use aegisfs::fuse::{self, Served};
 use aegisfs::guard::Guard;
 use aegisfs::overlay::{Overlay, OverlayError};
@@ -44,6 +45,9 @@ pub enum ServeError {
     /// The tree can not be opened.
     #[error("the project's view can not be opened: {0}")]
     Overlay(#[from] OverlayError),
+    /// What landings of the session have moved can not be read.
+    #[error("the landings of the session can not be read: {0}")]
+    Landings(#[from] CommitError),
     /// The device of FUSE can not be opened.
     #[error("`/dev/fuse` can not be opened: {0}")]
     Device(io::Error),
@@ -102,7 +106,9 @@ impl Serving {
         };
         let project = setting.project.directory();
         let project = project.try_clone_to_owned().map_err(failed)?;
-        let overlay = Overlay::open(project, setting.session.dir(), Arc::clone(&gate))?;
+        let dir = setting.session.dir();
+        let relocations = commit::relocations(dir)?;
+        let overlay = Overlay::open(project, dir, relocations, Arc::clone(&gate))?;
         let agent = setting.session.record().agent.as_str().into();
         let guard = Arc::new(Guard::new(overlay, Arc::clone(&gate), agent));
         let served = mount(setting, guard).map_err(failed)?;

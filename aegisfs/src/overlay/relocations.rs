@@ -7,31 +7,20 @@ use std::borrow::Cow;
 
 use aegis_policies::RelPath;
 
-use super::error::CommitError;
-use super::past::Past;
-use crate::layout::SessionDir;
-
 /// The host's present names, by those of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Relocations(Vec<Vec<(RelPath, RelPath)>>);
 
 impl Relocations {
-    /// The relocations that the landings of a session in force make, oldest landing first.
-    pub(crate) fn new(landings: Vec<Vec<(RelPath, RelPath)>>) -> Self {
+    /// The relocations that `landings` make: of each, oldest first, the old and the new names.
+    #[must_use]
+    pub fn new(landings: Vec<Vec<(RelPath, RelPath)>>) -> Self {
         Self(
             landings
                 .into_iter()
                 .filter(|moves| !moves.is_empty())
                 .collect(),
         )
-    }
-
-    /// Reads what the landings of a session moved.
-    ///
-    /// # Errors
-    /// [`CommitError`] when a record can not be read.
-    pub fn read(session: &SessionDir) -> Result<Self, CommitError> {
-        Past::read(session).map(|past| past.relocations())
     }
 
     /// The host's present name of what it once had as `path`.
