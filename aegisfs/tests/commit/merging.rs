@@ -10,6 +10,9 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::env::{Env, write};
 
+/// How many merges are compared.
+const CASES: u32 = 300;
+
 const BASE: &str = "one\ntwo\nthree\nfour\nfive\nsix\n";
 
 #[test]
@@ -128,7 +131,7 @@ fn merges_agree_with_git() {
     let edits = || prop::collection::vec((0_usize..30, 0_u8..3, 6_u8..9), 0..4);
     let cases = (lines(), edits(), edits(), any::<bool>(), any::<bool>());
     let mut runner = TestRunner::new(Config {
-        cases: std::env::var("MERGE_CASES").map_or(300, |cases| cases.parse().unwrap()),
+        cases: CASES,
         failure_persistence: None,
         ..Config::default()
     });
@@ -149,4 +152,78 @@ fn merges_agree_with_git() {
         })
         .unwrap();
     assert!(clean > 50, "only {clean} of the cases were clean");
+}
+
+/// Edits of real source files, many of which repeat or move lines and so can be placed in several
+/// ways: as above, and the two agree nearly always.
+#[test]
+fn merges_of_source_files_agree_with_git() {
+    if Command::new("git").arg("--version").output().is_err() {
+        return;
+    }
+    let folder = tempfile::TempDir::new().unwrap();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let sources: Vec<Vec<u8>> = super::env::names(&root)
+        .iter()
+        .filter_map(|name| fs::read(root.join(name.as_path())).ok())
+        .collect();
+    let mut random = Random(7);
+    let (mut cases, mut agreed, mut clean) = (0, 0, 0_u32);
+    while cases < CASES {
+        let base = &sources[random.below(sources.len())];
+        let [host, agent] = [(); 2].map(|()| random.edit(base));
+        let ours = merge_lines(base, &host, &agent, &Limits::default()).ok();
+        let git = by_git(folder.path(), [&host, base, &agent]);
+        assert!(
+            ours.is_none() || ours == git,
+            "clean, and not as git has it"
+        );
+        cases += 1;
+        clean += u32::from(git.is_some());
+        agreed += u32::from(ours == git);
+    }
+    println!("{agreed} of {cases} agree; {clean} are clean for git");
+    assert!(
+        clean > 100 && agreed * 100 >= cases * 93,
+        "{agreed} of {cases}, {clean} clean"
+    );
+}
+
+/// A small generator with a state of its own, so that every run is the same.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % end
+    }
+
+    /// Changes, repeats, moves or drops runs of lines.
+    fn edit(&mut self, base: &[u8]) -> Vec<u8> {
+        let mut lines: Vec<Vec<u8>> = base
+            .split_inclusive(|byte| *byte == b'\n')
+            .map(<[u8]>::to_vec)
+            .collect();
+        for _ in 0..=self.below(4) {
+            let start = self.below(lines.len());
+            let end = (start + 1 + self.below(4)).min(lines.len());
+            let run: Vec<Vec<u8>> = lines[start..end].to_vec();
+            match self.below(4) {
+                0 => drop(lines.drain(start..end)),
+                1 => drop(lines.splice(start..start, run)),
+                2 => {
+                    let to = self.below(lines.len());
+                    drop(lines.splice(to..to, run));
+                }
+                _ => lines[start] = format!("changed {}\n", self.below(1000)).into_bytes(),
+            }
+            if lines.is_empty() {
+                lines.push(b"left\n".to_vec());
+            }
+        }
+        lines.concat()
+    }
 }
