@@ -1,11 +1,12 @@
 //! The vocabulary: what a session can do to the world, as plain values.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::label::Labels;
-use crate::path::RelPath;
+use crate::path::{RelPath, escape};
 
 /// What is done.
 ///
@@ -142,6 +143,18 @@ pub enum Reversibility {
     Irreversible,
 }
 
+impl Reversibility {
+    /// The name used in policies and in the journal's text form.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reversible => "reversible",
+            Self::Compensable => "compensable",
+            Self::Irreversible => "irreversible",
+        }
+    }
+}
+
 /// What is touched.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -198,6 +211,26 @@ impl Scope {
         match self {
             Self::Shadow { labels, .. } | Self::Project { labels, .. } => *labels,
             Self::Endpoint { .. } | Self::Request { .. } => Labels::NONE,
+        }
+    }
+}
+
+/// What is touched, safe to print (see [`escape`]).
+impl fmt::Display for Scope {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shadow { path, .. } | Self::Project { path, .. } => path.fmt(formatter),
+            Self::Endpoint { host, port, .. } => {
+                write!(formatter, "{}:{port}", escape(host.as_bytes()))
+            }
+            Self::Request {
+                upstream,
+                method,
+                path,
+            } => {
+                let request = format!("{upstream} {method} {path}");
+                formatter.write_str(&escape(request.as_bytes()))
+            }
         }
     }
 }

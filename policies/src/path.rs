@@ -174,6 +174,12 @@ pub fn escape(bytes: &[u8]) -> String {
     shown
 }
 
+/// Bytes in hexadecimal: digests, and names that are to be exact.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Characters that move the cursor, reorder text or show nothing (Unicode TR 36, "Trojan Source").
 #[must_use]
 pub fn is_deceptive(character: char) -> bool {

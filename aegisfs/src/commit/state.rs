@@ -3,7 +3,7 @@
 use std::fmt;
 
 use aegis_policies::journal::NodeKind;
-use aegis_policies::path::escape;
+use aegis_policies::path::{escape, hex};
 use rustix::fs::Stat;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -39,9 +39,7 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .iter()
-            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
+        formatter.write_str(&hex(&self.0))
     }
 }
 

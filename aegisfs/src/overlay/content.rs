@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aegis_policies::journal::{Baseline, NodeId};
+use aegis_policies::path::hex;
 use rustix::fs::{
     AtFlags, Dir, Mode, OFlags, fstat, mkdirat, open, openat, renameat, statat, symlinkat, unlinkat,
 };
@@ -92,7 +93,7 @@ impl ContentStore {
 
     /// Keeps what the host had, under its hash in hexadecimal.
     pub(crate) fn keep_base(&self, hash: &[u8; 32], bytes: &[u8]) -> Result<(), Errno> {
-        let name: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = hex(hash);
         if statat(&self.base, &name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
             return Ok(());
         }
@@ -112,8 +113,7 @@ impl ContentStore {
 
     /// Notes which content a file of the host's had whose baseline does not say so.
     pub(crate) fn note_base(&self, baseline: &Baseline, hash: &[u8; 32]) -> Result<(), Errno> {
-        let content: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        match symlinkat(content, &self.base, base_note(baseline)) {
+        match symlinkat(hex(hash), &self.base, base_note(baseline)) {
             Err(Errno::EXIST) => Ok(()),
             other => other,
         }

@@ -13,6 +13,7 @@ use rustix::process::{Resource, getrlimit};
 use super::{Finding, Need, Problem};
 use crate::sandbox::Bubblewrap;
 use crate::sandbox::namespace;
+use crate::session::home::shown;
 use crate::session::stale::fusermount;
 use crate::session::{AegisHome, Enforcement};
 
@@ -92,7 +93,7 @@ pub(super) fn helper() -> Finding {
             if status.permissions().mode() & 0o4000 == 0 {
                 return Err(problem("it is installed without its set-uid bit"));
             }
-            Ok(path.display().to_string())
+            Ok(shown(path))
         });
     Finding {
         name: "fusermount3",
@@ -104,7 +105,7 @@ pub(super) fn helper() -> Finding {
 /// Whether bubblewrap is there.
 pub(super) fn bubblewrap() -> Finding {
     let result = Bubblewrap::find()
-        .map(|found| found.path.display().to_string())
+        .map(|found| shown(&found.path))
         .map_err(|error| Problem {
             why: error.to_string(),
             next: "install it (`apt install bubblewrap`, `dnf install bubblewrap`)".to_owned(),
@@ -119,7 +120,7 @@ pub(super) fn bubblewrap() -> Finding {
 /// Whether sessions have a place.
 pub(super) fn sessions() -> Finding {
     let result = AegisHome::create()
-        .map(|home| home.path().display().to_string())
+        .map(|home| shown(home.path()))
         .map_err(|error| Problem {
             why: error.to_string(),
             next: error.next().unwrap_or_default(),

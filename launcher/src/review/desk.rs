@@ -10,6 +10,7 @@ use aegisfs::commit::{Plan, Site};
 use super::words::failed;
 use crate::error::CommandError;
 use crate::session::config::Config;
+use crate::session::home::shown;
 use crate::session::serve::ServeError;
 use crate::session::{self, AegisHome, Lock, Project, Session, Whereabouts};
 
@@ -173,10 +174,9 @@ fn below(root: &Path, path: &Path) -> Result<RelPath, CommandError> {
     inside
         .and_then(|inside| RelPath::parse(inside.as_os_str().as_bytes()).ok())
         .ok_or_else(|| {
-            let shown = aegis_policies::path::escape(path.as_os_str().as_bytes());
             CommandError::told(
-                &format!("`{shown}` is not in the project"),
-                format!("the project is `{}`", root.display()),
+                &format!("`{}` is not in the project", shown(path)),
+                format!("the project is `{}`", shown(root)),
                 "name files below the project's folder",
             )
         })

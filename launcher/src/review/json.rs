@@ -1,6 +1,7 @@
 //! A review as data: one JSON object per changed name.
 
 use aegis_policies::RelPath;
+use aegis_policies::path::hex;
 use aegisfs::commit::State;
 use serde_json::{Map, Value, json};
 
@@ -27,12 +28,7 @@ pub(super) fn name(path: &RelPath) -> Map<String, Value> {
     let shown = path.to_string();
     let mut object = Map::new();
     if shown.as_bytes() != path.as_bytes() {
-        let bytes: String = path
-            .as_bytes()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        object.insert("path_hex".into(), bytes.into());
+        object.insert("path_hex".into(), hex(path.as_bytes()).into());
     }
     object.insert("path".into(), shown.into());
     object

@@ -7,7 +7,7 @@ use cedar_policy::{
     Schema,
 };
 
-use crate::effect::{Actor, Effect, Reversibility, Scope};
+use crate::effect::{Actor, Effect, Scope};
 use crate::label::Labels;
 use crate::path::RelPath;
 
@@ -22,7 +22,7 @@ pub(super) fn build(
     let resource = resource(&effect.scope)?;
     let context = Context::from_pairs([(
         "reversibility".to_owned(),
-        RestrictedExpression::new_string(reversibility(effect.reversibility).to_owned()),
+        RestrictedExpression::new_string(effect.reversibility.name().to_owned()),
     )])
     .map_err(text)?;
     let request = Request::new(
@@ -105,14 +105,6 @@ fn label_uids(labels: Labels) -> Result<impl Iterator<Item = EntityUid>, String>
 fn uid(kind: &str, id: &str) -> Result<EntityUid, String> {
     let kind: EntityTypeName = kind.parse().map_err(text)?;
     Ok(EntityUid::from_type_name_and_id(kind, EntityId::new(id)))
-}
-
-const fn reversibility(reversibility: Reversibility) -> &'static str {
-    match reversibility {
-        Reversibility::Reversible => "reversible",
-        Reversibility::Compensable => "compensable",
-        Reversibility::Irreversible => "irreversible",
-    }
 }
 
 fn text(error: impl std::fmt::Display) -> String {

@@ -174,3 +174,15 @@ pub enum Outcome {
     /// It may not happen.
     Deny,
 }
+
+impl Outcome {
+    /// The name used in the journal's text form.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}

@@ -53,12 +53,3 @@ impl History {
         self.verdicts.get(&entry.verdict)
     }
 }
-
-/// The word for an outcome.
-pub(super) const fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Allow => "allow",
-        Outcome::Ask => "ask",
-        Outcome::Deny => "deny",
-    }
-}

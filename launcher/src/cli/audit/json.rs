@@ -3,13 +3,13 @@
 use std::io;
 
 use aegis_policies::journal::{Baseline, Entry, Event, FirstTouch, NodeKind, Seq, ShadowOp};
-use aegis_policies::path::is_deceptive;
-use aegis_policies::{Effect, Labels, RelPath, Reversibility, Scope};
+use aegis_policies::path::{hex, is_deceptive};
+use aegis_policies::{Effect, Labels, RelPath, Scope};
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::history::{History, word};
+use super::history::History;
 
 type Object = Map<String, Value>;
 
@@ -28,7 +28,7 @@ pub(super) fn line(seq: Seq, entry: &Entry, history: &History) -> String {
             "decision",
             json!({
                 "id": entry.verdict.0,
-                "outcome": word(decision.outcome),
+                "outcome": decision.outcome.name(),
                 "policies": decision.policies,
             }),
         );
@@ -54,7 +54,7 @@ fn details(event: &Event) -> Value {
             policies,
         } => json!({
             "id": id.0, "kind": kind.name(), "class": class, "labels": names(*labels),
-            "outcome": word(*outcome), "policies": policies,
+            "outcome": outcome.name(), "policies": policies,
         }),
         Event::Shadow(operation) => change(operation),
         Event::Read { path } => json!({ "path": name(path) }),
@@ -196,14 +196,9 @@ fn wanted(effect: &Effect) -> Value {
         }
         _ => json!({}),
     };
-    let reversibility = match effect.reversibility {
-        Reversibility::Reversible => "reversible",
-        Reversibility::Compensable => "compensable",
-        Reversibility::Irreversible => "irreversible",
-    };
     json!({
         "kind": effect.kind.name(), "class": effect.scope.class(), "scope": scope,
-        "reversibility": reversibility,
+        "reversibility": effect.reversibility.name(),
     })
 }
 
@@ -213,12 +208,7 @@ fn first(touch: &FirstTouch) -> Option<Value> {
 
 /// What the host had.
 fn before(baseline: &Baseline) -> Value {
-    let sha256 = baseline.sha256.map(|digest| {
-        digest
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect::<String>()
-    });
+    let sha256 = baseline.sha256.map(|digest| hex(&digest));
     json!({
         "kind": kind_name(&baseline.kind), "target": target(&baseline.kind),
         "mode": baseline.mode, "uid": baseline.uid, "gid": baseline.gid, "size": baseline.size,

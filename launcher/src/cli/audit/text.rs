@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use aegis_policies::journal::{Entry, Event, ShadowOp};
 use aegis_policies::path::{escape, shorten};
-use aegis_policies::{Effect, RelPath, Scope};
+use aegis_policies::{Effect, RelPath};
 
-use super::history::{History, word};
+use super::history::History;
 use crate::session::clock::Moment;
 
 /// The line of an entry; `None` for one that only explains others.
@@ -22,7 +22,7 @@ pub(super) fn line(entry: &Entry, history: &History) -> Option<String> {
             named => escape(named.join(", ").as_bytes()),
         };
         // Writing to a string does not fail.
-        let _infallible = write!(line, "  {} [{policies}]", word(decision.outcome));
+        let _infallible = write!(line, "  {} [{policies}]", decision.outcome.name());
     }
     Some(line)
 }
@@ -141,16 +141,5 @@ fn name(path: &RelPath) -> String {
 }
 
 fn scope(effect: &Effect) -> String {
-    match &effect.scope {
-        Scope::Shadow { path, .. } | Scope::Project { path, .. } => name(path),
-        Scope::Endpoint { host, port, .. } => {
-            format!("{}:{port}", shorten(&escape(host.as_bytes())))
-        }
-        Scope::Request {
-            upstream,
-            method,
-            path,
-        } => shorten(&escape(format!("{upstream} {method} {path}").as_bytes())).into_owned(),
-        other => other.class().to_owned(),
-    }
+    shorten(&effect.scope.to_string()).into_owned()
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use aegis_policies::Scope;
 use aegis_policies::journal::{self, Entry, Event, JournalError, VerdictId};
 use aegis_policies::path::escape;
 
@@ -75,14 +74,14 @@ impl Effects {
                 self.refused
                     .entry(key)
                     .or_default()
-                    .add(named(&effect.scope));
+                    .add(effect.scope.to_string());
             }
             Event::Blocked { effect, reason } => {
                 let key = (effect.kind.name(), escape(reason.as_bytes()));
                 self.refused
                     .entry(key)
                     .or_default()
-                    .add(named(&effect.scope));
+                    .add(effect.scope.to_string());
             }
             Event::Tunnel { host, port, .. } => {
                 let name = format!("{}:{port}", escape(host.as_bytes()));
@@ -109,18 +108,5 @@ impl Tally {
         if self.first.len() < KEPT && !self.first.contains(&name) {
             self.first.push(name);
         }
-    }
-}
-
-fn named(scope: &Scope) -> String {
-    match scope {
-        Scope::Shadow { path, .. } | Scope::Project { path, .. } => path.to_string(),
-        Scope::Endpoint { host, port, .. } => format!("{}:{port}", escape(host.as_bytes())),
-        Scope::Request {
-            upstream,
-            method,
-            path,
-        } => escape(format!("{upstream} {method} {path}").as_bytes()),
-        other => other.class().to_owned(),
     }
 }
