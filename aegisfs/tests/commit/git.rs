@@ -318,3 +318,22 @@ fn a_landed_commit_is_taken_back() {
     assert_eq!(reasons(&env.land()), [], "and lands again");
     assert_eq!(tree(&env.project).get("file"), tree(&env.agent).get("file"));
 }
+
+#[test]
+fn a_rewritten_branch_says_what_it_drops() {
+    let env = Env::new(|root| {
+        repository(root);
+        write(&root.join("file"), "two\n");
+        commit(root, "second");
+    });
+    git(&env.agent, &["reset", "-q", "--hard", "HEAD~1"]);
+    write(&env.agent.join("other"), "instead\n");
+    commit(&env.agent, "instead");
+    let frozen = env.freeze();
+    let told: Vec<_> = frozen
+        .advances()
+        .iter()
+        .map(|one| (one.commits, one.dropped))
+        .collect();
+    assert_eq!(told, [(1, 1)]);
+}

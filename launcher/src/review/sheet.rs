@@ -26,6 +26,8 @@ pub struct Sheet<'a> {
     pub(super) left: Vec<(RelPath, Action, Reason)>,
     /// How branches move.
     pub(super) advances: Vec<Advance>,
+    /// The repository's references and HEAD that change.
+    pub(super) references: Vec<(RelPath, Action)>,
     /// How many records and objects of the repository change.
     pub(super) records: usize,
 }
@@ -101,6 +103,7 @@ pub fn of_plan<'a>(site: &Site<'a>, plan: &Plan) -> Sheet<'a> {
             .collect(),
         left: left.collect(),
         advances: Vec::new(),
+        references: references(records.iter().map(|item| (&item.path, item.action))),
         records: records.len(),
     };
     sheet.hide_old_names();
@@ -128,6 +131,7 @@ pub fn of_frozen<'a>(site: &Site<'a>, frozen: &'a Frozen) -> Sheet<'a> {
             .collect(),
         left: left.collect(),
         advances: frozen.advances().to_vec(),
+        references: references(records.iter().map(|entry| (&entry.path, entry.action))),
         records: records.len(),
     };
     sheet.hide_old_names();
@@ -179,6 +183,17 @@ impl Sheet<'_> {
         self.changes
             .retain(|change| change.new.state != State::Absent || !moved.contains(&change.path));
     }
+}
+
+fn references<'a>(records: impl Iterator<Item = (&'a RelPath, Action)>) -> Vec<(RelPath, Action)> {
+    let is_reference = |path: &RelPath| {
+        let bytes = path.as_bytes();
+        bytes.starts_with(b".git/refs/") || matches!(bytes, b".git/HEAD" | b".git/packed-refs")
+    };
+    records
+        .filter(|(path, _)| is_reference(path))
+        .map(|(path, action)| (path.clone(), action))
+        .collect()
 }
 
 /// The names that go away.

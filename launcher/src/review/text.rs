@@ -146,16 +146,27 @@ fn push_repository(text: &mut String, sheet: &Sheet<'_>, style: Style) {
         };
         let head = format!("branch {}: {commits}", escape(branch.as_bytes()));
         line(text, &style.paint(Ink::Head, &head));
+        if advance.dropped > 0 {
+            let dropped = format!("  drops {} commits that it has now", advance.dropped);
+            line(text, &style.paint(Ink::Warning, &dropped));
+        }
         advance
             .summaries
             .iter()
             .for_each(|summary| line(text, &format!("  {summary}")));
     }
+    let told = |path: &RelPath| {
+        let mut advances = sheet.advances.iter();
+        advances
+            .any(|advance| path.as_bytes() == format!(".git/refs/{}", advance.reference).as_bytes())
+    };
+    let others = sheet.references.iter().filter(|(path, _)| !told(path));
+    for (path, action) in others {
+        line(text, &format!("  {:7} {path}", action.word()));
+    }
     if sheet.records > 0 && sheet.advances.is_empty() {
-        line(
-            text,
-            &format!("{} records and objects in `.git`", sheet.records),
-        );
+        let records = sheet.records;
+        line(text, &format!("{records} records and objects in `.git`"));
     }
 }
 

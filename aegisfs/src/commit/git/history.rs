@@ -14,12 +14,14 @@ pub struct Advance {
     pub reference: String,
     /// How many commits it gains.
     pub commits: usize,
+    /// How many commits it has now and would not have any more.
+    pub dropped: usize,
     /// The first lines of the newest of them, at most ten, escaped.
     pub summaries: Vec<String>,
 }
 
 /// The commits that lead from `old` (none for a new branch) to `new`. `stores` are directories of
-/// objects; at most 1,000 commits are counted.
+/// objects.
 ///
 /// # Errors
 /// [`CommitError::Git`] when an object is missing.
@@ -35,14 +37,9 @@ pub fn advances(
         store.add_disk_alternate(&path.to_string_lossy())?;
     }
     let repository = Repository::from_odb(store)?;
-    let mut walk = repository.revwalk()?;
-    walk.set_sorting(Sort::TOPOLOGICAL)?;
-    walk.push(new)?;
-    for known in old.iter().chain(known) {
-        // A tip that these stores do not hold hides nothing.
-        walk.hide(*known).ok();
-    }
-    let commits: Vec<Oid> = walk.take(1_000).collect::<Result<_, _>>()?;
+    let hidden: Vec<Oid> = old.iter().chain(known).copied().collect();
+    let commits = between(&repository, &hidden, new)?;
+    let dropped = old.map_or(Ok(Vec::new()), |old| between(&repository, &[new], old))?;
     let summaries = commits
         .iter()
         .take(10)
@@ -51,9 +48,25 @@ pub fn advances(
     Ok(Advance {
         reference: reference.to_owned(),
         commits: commits.len(),
+        dropped: dropped.len(),
         summaries,
     })
 }
+
+/// The commits that `tip` has and `hidden` have not, the newest first.
+fn between(repository: &Repository, hidden: &[Oid], tip: Oid) -> Result<Vec<Oid>, git2::Error> {
+    let mut walk = repository.revwalk()?;
+    walk.set_sorting(Sort::TOPOLOGICAL)?;
+    walk.push(tip)?;
+    for hidden in hidden {
+        // A tip that these stores do not hold hides nothing.
+        walk.hide(*hidden).ok();
+    }
+    walk.take(MOST).collect()
+}
+
+/// How many commits are counted.
+const MOST: usize = 1_000;
 
 fn summary(repository: &Repository, id: Oid) -> Option<String> {
     let commit = repository.find_commit(id).ok()?;
