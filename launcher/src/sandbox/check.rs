@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use aegis_policies::path::escape;
+
 use super::facts::{HostFacts, Shown};
 use super::place::{OWN, SHIMS};
 use super::{Request, SandboxError};
@@ -74,5 +76,5 @@ pub(super) fn overlap(left: &Path, right: &Path) -> bool {
 
 /// A name for a message.
 pub(super) fn words(text: &OsStr) -> String {
-    text.to_string_lossy().into_owned()
+    escape(text.as_bytes())
 }

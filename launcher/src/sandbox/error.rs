@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::session::home::shown;
+
 /// The failures of the sandbox room.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
@@ -16,7 +18,7 @@ pub enum SandboxError {
     #[error("`{0}` lies in a place that the sandbox hides; show it with `--ro {1}`")]
     CommandHidden(String, String),
     /// A path of the request cannot be part of a sandbox.
-    #[error("`{path}` cannot be used: {reason}", path = path.display())]
+    #[error("`{path}` cannot be used: {reason}", path = shown(path))]
     Path {
         /// The path as it was given.
         path: PathBuf,
@@ -38,7 +40,7 @@ pub enum SandboxError {
     #[error("bubblewrap (`bwrap`) is not installed")]
     BubblewrapMissing,
     /// A bubblewrap was found that other users could have replaced.
-    #[error("`{path}` is not owned by root or can be written by others", path = .0.display())]
+    #[error("`{path}` is not owned by root or can be written by others", path = shown(.0))]
     BubblewrapUntrusted(PathBuf),
     /// Bubblewrap ended before the sandbox was ready.
     #[error("bubblewrap could not build the sandbox: {0}")]

@@ -6,9 +6,11 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
+use aegis_policies::path::escape;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::process::{Pid, PidfdFlags};
 use rustix::pty::OpenptFlags;
@@ -17,6 +19,7 @@ use super::channel::Channel;
 use super::message::{Bytes, Expected, Go, Order, Ready, Stream, Verdict};
 use super::running::Enforced;
 use super::{restrict, seccomp};
+use crate::session::home::shown;
 use crate::sys;
 
 /// The sandbox is not what it should be.
@@ -175,7 +178,7 @@ fn compare(expected: &Expected) -> io::Result<()> {
     }
     Err(io::Error::other(format!(
         "`{}` is not what was to be bound there",
-        path.display()
+        shown(&path)
     )))
 }
 
@@ -213,7 +216,10 @@ fn run(order: Order) -> ExitCode {
         io::ErrorKind::PermissionDenied => (NOT_EXECUTABLE, "is not executable".to_owned()),
         _ => (NOT_EXECUTABLE, error.to_string()),
     };
-    say(&format!("aegis-os: `{}`: {reason}", program.display()));
+    say(&format!(
+        "aegis-os: `{}`: {reason}",
+        escape(program.as_bytes())
+    ));
     ExitCode::from(code)
 }
 

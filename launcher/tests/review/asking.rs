@@ -75,6 +75,18 @@ fn only_yes_lands() {
 }
 
 #[test]
+fn only_a_typed_yes_throws_a_session_away() {
+    let world = World::of(Person::Myself);
+    world.run("echo x > new").ok();
+    let (status, shown) = on_terminal(&world, "discard", &[(PROMPT, "y\n")]);
+    assert_eq!(status, 1, "{shown}");
+    assert!(shown.contains("nothing was removed"), "{shown}");
+    let (status, shown) = on_terminal(&world, "discard", &[(PROMPT, "yes\n")]);
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("is gone"), "{shown}");
+}
+
+#[test]
 fn what_your_tools_run_is_a_question_of_its_own() {
     let world = World::of(Person::Myself);
     world.run("echo x > new; echo all: > Makefile").ok();
