@@ -1,11 +1,10 @@
-//! Approved: a person or a policy has said yes to exactly this manifest.
+//! Approved: a person has said yes to exactly this manifest.
 
 use super::error::CommitError;
 use super::frozen::Frozen;
 use super::state::Digest;
 
-/// A yes. It is made from what a person answered, or from the permits of a policy, and names the
-/// one manifest that it is for.
+/// A yes. It is made from what a person answered, and names the one manifest that it is for.
 #[derive(Debug)]
 pub struct Approval {
     manifest: Digest,
@@ -16,14 +15,6 @@ impl Approval {
     #[must_use]
     pub const fn by_person(manifest: Digest) -> Self {
         Self { manifest }
-    }
-
-    /// Policy permits every entry; `None` when one of them needs a person.
-    #[must_use]
-    pub fn by_policy(frozen: &Frozen) -> Option<Self> {
-        (!frozen.needs_person()).then_some(Self {
-            manifest: frozen.manifest(),
-        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Freeze: copy what the agent left to the stage, settle it with what the host has now, and put
 //! one hash over the result.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
@@ -11,6 +12,7 @@ use super::error::CommitError;
 use super::frozen::{Entry, Frozen, Left, manifest};
 use super::gitstate;
 use super::item::{Action, Group, Item};
+use super::moves::Moves;
 use super::plan::Plan;
 use super::reason::Reason;
 use super::settle::{Verdict, decide};
@@ -26,6 +28,9 @@ pub(crate) struct Freezer<'a> {
     pub(crate) entries: Vec<Entry>,
     pub(crate) same: Vec<Entry>,
     pub(crate) left: Vec<Left>,
+    moves: Moves,
+    /// What keeps the whole freeze from coming to an end, such as a full disk.
+    fault: OnceCell<CommitError>,
 }
 
 impl Plan {
@@ -37,15 +42,17 @@ impl Plan {
     /// way.
     pub fn freeze(self, site: &Site<'_>) -> Result<Frozen, CommitError> {
         let stage = Stage::take(site.session())?;
+        let (items, moves) = self.into_parts();
         let mut freezer = Freezer {
             site: *site,
             stage,
             entries: Vec::new(),
             same: Vec::new(),
             left: Vec::new(),
+            moves,
+            fault: OnceCell::new(),
         };
-        let (files, git): (Vec<_>, Vec<_>) = self
-            .into_items()
+        let (files, git): (Vec<_>, Vec<_>) = items
             .into_iter()
             .partition(|item| item.group == Group::Files);
         files.into_iter().for_each(|item| freezer.freeze(item));
@@ -122,12 +129,26 @@ impl Freezer<'_> {
             .site
             .open_content(content)
             .map_err(Reason::unreadable)?;
-        let staged = self.stage.add(&from).map_err(Reason::unreadable)?;
+        let staged = self.stage.add(&from);
+        let staged = staged.map_err(|error| self.give_up(item, error))?;
         if Some(staged) == item.agent.sha256() {
             Ok(())
         } else {
             Err(Reason::ChangedJustNow)
         }
+    }
+
+    /// The stage can not be written: nothing is landed in part because of that.
+    pub(crate) fn give_up(&self, item: &Item, source: std::io::Error) -> Reason {
+        let reason = Reason::System(source.to_string());
+        let name = item.path.to_string();
+        // The first failure is the one to tell.
+        let _later = self.fault.set(CommitError::Io {
+            doing: "freeze",
+            name,
+            source,
+        });
+        reason
     }
 
     fn merge(&self, item: &Item, host: &State) -> Result<Digest, Reason> {
@@ -151,15 +172,17 @@ impl Freezer<'_> {
         if Some(seen) != host.sha256() {
             return Err(Reason::ChangedJustNow);
         }
-        Ok(self
-            .stage
-            .add_bytes(&merge_lines(&base, &host_bytes, &agent, &limits)?)?)
+        let merged = merge_lines(&base, &host_bytes, &agent, &limits)?;
+        let staged = self.stage.add_bytes(&merged);
+        staged.map_err(|error| self.give_up(item, error))
     }
 
     fn finish(mut self) -> Result<Frozen, CommitError> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
         self.entries.sort_by(|one, other| one.path.cmp(&other.path));
-        self.require_parents();
-        self.require_empty_directories();
+        self.settle_together();
         self.pair_moves();
         self.left.sort_by(|one, other| one.path.cmp(&other.path));
         let advances = gitstate::advances(&self);
@@ -169,6 +192,7 @@ impl Freezer<'_> {
             entries,
             same,
             left,
+            moves,
             ..
         } = self;
         Ok(Frozen {
@@ -178,7 +202,40 @@ impl Freezer<'_> {
             advances,
             stage,
             manifest,
+            moves,
         })
+    }
+
+    /// What is left alone can keep others from landing, and those again others.
+    fn settle_together(&mut self) {
+        let mut left = usize::MAX;
+        while left != self.left.len() {
+            left = self.left.len();
+            self.require_parents();
+            self.require_arrival();
+            self.require_empty_directories();
+        }
+    }
+
+    /// Leaves old names alone whose content was to land under another name and does not.
+    fn require_arrival(&mut self) {
+        let arriving: BTreeSet<RelPath> = self
+            .entries
+            .iter()
+            .chain(&self.same)
+            .filter(|entry| entry.new != State::Absent)
+            .map(|entry| entry.path.clone())
+            .collect();
+        let (moves, left) = (&self.moves, &mut self.left);
+        self.entries.retain(|entry| {
+            let goes = entry.group == Group::Files && entry.old.is_taken_away_by(&entry.new);
+            let to = moves.stranded(&entry.path, &|path| arriving.contains(path));
+            let Some(to) = to.filter(|_| goes) else {
+                return true;
+            };
+            left.push(Left::of(entry, Reason::MovedAway(to.to_string())));
+            false
+        });
     }
 
     /// Leaves alone what would have no directory to lie in.
@@ -302,7 +359,7 @@ pub(crate) fn entry(item: &Item, old: State, new: State, tier: Option<Tier>) -> 
         node: item.node,
         labels: item.labels,
         sensitive: item.is_sensitive(),
-        permitted: item.permit.is_some(),
+        question: item.question.clone(),
     }
 }
 

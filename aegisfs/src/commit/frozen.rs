@@ -5,6 +5,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::git::Advance;
 use super::item::{Action, Group};
+use super::moves::Moves;
 use super::reason::Reason;
 use super::stage::Stage;
 use super::state::{Digest, State};
@@ -19,6 +20,7 @@ pub struct Frozen {
     pub(crate) advances: Vec<Advance>,
     pub(crate) stage: Stage,
     pub(crate) manifest: Digest,
+    pub(crate) moves: Moves,
 }
 
 /// One name that would land.
@@ -50,8 +52,8 @@ pub struct Entry {
     pub labels: Labels,
     /// Whether a person's own tools will execute or trust it.
     pub sensitive: bool,
-    /// Whether policy permits it without a person.
-    pub permitted: bool,
+    /// What policy wants a person to be asked about it, apart from the landing as a whole.
+    pub question: Option<String>,
 }
 
 /// One name that would not land.
@@ -98,12 +100,6 @@ impl Frozen {
     /// When nothing of that hash was frozen, because the host has the content already.
     pub fn file(&self, sha256: Digest) -> std::io::Result<std::fs::File> {
         super::site::open_private(&self.stage.path(sha256)).map(Into::into)
-    }
-
-    /// Whether a person has to say yes.
-    #[must_use]
-    pub fn needs_person(&self) -> bool {
-        self.entries.iter().any(|entry| !entry.permitted)
     }
 }
 

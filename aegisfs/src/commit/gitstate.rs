@@ -178,7 +178,8 @@ fn settle_index(freezer: &Freezer<'_>, item: &Item) -> Result<Option<(Entry, Ver
     }
     let clean = bench.join("clean-index");
     git::sanitize(&agent, host.as_deref(), &clean)?;
-    let sha256 = freezer.stage.add_bytes(&read(&clean)?)?;
+    let staged = freezer.stage.add_bytes(&read(&clean)?);
+    let sha256 = staged.map_err(|error| freezer.give_up(item, error))?;
     let mode = old.mode().unwrap_or(0o644);
     let new = State::File { sha256, mode };
     Ok(Some((

@@ -1,7 +1,7 @@
 //! One name on its way back.
 
 use aegis_policies::label::{Label, Labels};
-use aegis_policies::{Permit, RelPath};
+use aegis_policies::RelPath;
 
 use super::reason::Reason;
 use super::state::State;
@@ -58,8 +58,8 @@ pub struct Item {
     pub group: Group,
     /// Why it does not land, when it does not.
     pub refusal: Option<Reason>,
-    /// Policy's own permission; without one a person has to say yes.
-    pub permit: Option<Permit>,
+    /// What policy wants a person to be asked about it, apart from the landing as a whole.
+    pub question: Option<String>,
 }
 
 impl Item {
@@ -80,6 +80,11 @@ impl Item {
     /// Whether landing it makes a name that is not there.
     pub(crate) fn makes_name(&self) -> bool {
         self.base == State::Absent && self.agent != State::Absent
+    }
+
+    /// Whether landing it takes away what the host has under the name.
+    pub(crate) fn takes_away(&self) -> bool {
+        self.base.is_taken_away_by(&self.agent)
     }
 
     /// Refuses the item, unless an earlier rule did.

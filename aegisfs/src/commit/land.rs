@@ -13,7 +13,7 @@ use super::landing::{Hook, Landing, Purpose, Settled};
 use super::lock::ProjectLock;
 use super::reason::Reason;
 use super::site::Site;
-use super::state::State;
+use super::state::{Digest, State};
 use super::transaction::{Act, Fate, Floor, Step, Transaction, arrange};
 use crate::merge::Tier;
 
@@ -24,6 +24,8 @@ pub struct Landed {
     pub id: String,
     /// By name, what became of it.
     pub results: Vec<Outcome>,
+    /// What could not be done after the names had changed, in words.
+    pub unfinished: Vec<String>,
 }
 
 /// What became of one name.
@@ -90,18 +92,45 @@ impl Approved {
             landing: &landing,
             hook,
         };
-        let fates = Transaction::new(floor, steps.clone()).run(
+        let ended = Transaction::new(floor, steps.clone()).run(
             Purpose::Land,
             frozen.manifest,
             &|fates| settled(&frozen, &steps, fates),
         )?;
-        let landed = report(&frozen, landing.id(), &steps, &fates);
-        keep_bases(&frozen, landing.id(), site)?;
-        if let Some(journal) = journal {
-            record(journal, &landed, frozen.manifest.to_string(), Undo::No)?;
-        }
-        lock.release()?;
+        let mut landed = report(&frozen, landing.id(), &steps, &ended.fates);
+        landed.conclude(keep_bases(&frozen, landing.id(), site));
+        landed.note(journal, frozen.manifest, Undo::No);
+        landed.release(lock, ended.unfinished);
         Ok(landed)
+    }
+}
+
+impl Landed {
+    fn conclude(&mut self, outcome: Result<(), CommitError>) {
+        self.unfinished
+            .extend(outcome.err().map(|error| error.to_string()));
+    }
+
+    /// Notes the landing in the session's journal.
+    pub(crate) fn note(&mut self, journal: Option<&Journal>, manifest: Digest, undo: Undo) {
+        let event = Event::Landed {
+            landing: self.id.clone(),
+            manifest: manifest.to_string(),
+            paths: self.changed() as u64,
+            undo: undo == Undo::Yes,
+        };
+        if let Some(journal) = journal {
+            let noted = journal.append(0, VerdictId::default(), event);
+            self.conclude(noted.and_then(|_| journal.sync()).map_err(Into::into));
+        }
+    }
+
+    /// Gives the project free; while displaced files wait to be put away, the lock remembers whose.
+    pub(crate) fn release(&mut self, lock: ProjectLock, unfinished: Option<CommitError>) {
+        match unfinished {
+            Some(error) => self.conclude(Err(error)),
+            None => lock.release(),
+        }
     }
 }
 
@@ -110,23 +139,6 @@ impl Approved {
 pub(crate) enum Undo {
     Yes,
     No,
-}
-
-/// Notes the landing in the session's journal.
-pub(crate) fn record(
-    journal: &Journal,
-    landed: &Landed,
-    manifest: String,
-    undo: Undo,
-) -> Result<(), CommitError> {
-    let event = Event::Landed {
-        landing: landed.id.clone(),
-        manifest,
-        paths: landed.changed() as u64,
-        undo: undo == Undo::Yes,
-    };
-    journal.append(0, VerdictId::default(), event)?;
-    Ok(journal.sync()?)
 }
 
 fn steps(entries: &[Entry]) -> Vec<Step> {
@@ -259,6 +271,7 @@ fn report(frozen: &Frozen, id: &str, steps: &[Step], fates: &[Fate]) -> Landed {
     Landed {
         id: id.to_owned(),
         results,
+        unfinished: Vec::new(),
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aegis_policies::RelPath;
-use rustix::fs::{Mode, OFlags, fsync, mkdirat, open, openat, renameat};
+use rustix::fs::{AtFlags, Mode, OFlags, fsync, mkdirat, open, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -160,6 +160,15 @@ impl Landing {
             .map_err(|errno| failed(errno.into()))?;
         hook("record: sync directory");
         fsync(&self.directory).map_err(|errno| failed(errno.into()))
+    }
+
+    /// Makes sure that a record is not there.
+    pub(crate) fn erase(&self, name: &'static str) -> Result<(), CommitError> {
+        match unlinkat(&self.directory, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => fsync(&self.directory),
+            Err(errno) => Err(errno),
+        }
+        .doing("remove record", &self.path.join(name).display())
     }
 
     /// Reads a record; `None` when it was never written.

@@ -23,6 +23,7 @@ mod land;
 mod landing;
 mod links;
 mod lock;
+mod moves;
 mod names;
 mod past;
 mod plan;
@@ -66,7 +67,7 @@ pub fn relocations(session: &SessionDir) -> Result<Relocations, CommitError> {
 /// [`CommitError`] when a record is damaged or the host's file system refuses.
 pub fn recover(site: &Site<'_>) -> Result<Recovered, CommitError> {
     let (lock, recovered) = lock::ProjectLock::acquire(site, &|_| {})?;
-    lock.release()?;
+    lock.release();
     Ok(recovered)
 }
 
@@ -108,7 +109,7 @@ pub mod interruptible {
     /// As there.
     pub fn recover(site: &Site<'_>, hook: &dyn Fn(&'static str)) -> Result<Recovered, CommitError> {
         let (lock, recovered) = super::lock::ProjectLock::acquire(site, hook)?;
-        lock.release()?;
+        lock.release();
         Ok(recovered)
     }
 }

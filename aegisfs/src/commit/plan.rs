@@ -1,7 +1,6 @@
 //! Plan: what would land, as plain data. Nothing is copied and nothing is touched.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io;
 
 use aegis_policies::journal::{Baseline, NodeKind};
 use aegis_policies::label::Labels;
@@ -10,7 +9,8 @@ use aegis_policies::{Actor, Effect, Gate, Kind, RelPath, Reversibility, Scope};
 use super::beneath::hash;
 use super::error::CommitError;
 use super::git;
-use super::item::{Action, Item};
+use super::item::{Action, Group, Item};
+use super::moves::Moves;
 use super::past::Past;
 use super::reason::Reason;
 use super::rules;
@@ -23,11 +23,13 @@ use crate::overlay::{Relocations, noted_base};
 #[derive(Debug)]
 pub struct Plan {
     items: Vec<Item>,
+    moves: Moves,
 }
 
 impl Plan {
     /// Makes a plan of the `changes` that lie at or below a path of `select`; of all when it is
-    /// empty. The directories that a selected name needs come with it.
+    /// empty. The directories that a selected name needs come with it, and so does the old name of
+    /// what was moved there. An old name alone is left: what it held would be lost.
     ///
     /// # Errors
     /// [`CommitError`] when the records of earlier landings can not be read.
@@ -39,17 +41,26 @@ impl Plan {
     ) -> Result<Self, CommitError> {
         let past = Past::read(site.session())?;
         let relocations = past.relocations();
+        let mut moves = moves(&changes, &relocations);
+        let (chosen, rest) = narrow(changes, select);
+        let landed = |change: &Change| past.landed(&change.path).is_some();
+        let rest = rest.into_iter().filter(landed);
+        let rest: Vec<_> = rest.filter(|change| change.moved_from.is_some()).collect();
         let mut items = Vec::new();
-        for change in narrow(changes, select) {
+        for (change, is_chosen) in with(chosen, true).chain(with(rest, false)) {
             let item = read(site, (&past, &relocations), change, labels);
-            if item.refusal.is_some() || item.base != item.agent {
+            if item.refusal.is_none() && item.base == item.agent {
+                moves.arrive(item.path);
+            } else if is_chosen {
                 items.push(item);
             }
         }
         items.sort_by(|one, other| one.path.cmp(&other.path));
         follow_moved_files(&mut items);
-        rules::apply(site, &mut items);
-        Ok(Self { items })
+        rules::apply(site, &mut items, labels);
+        let mut plan = Self { items, moves };
+        plan.settle();
+        Ok(plan)
     }
 
     /// The items.
@@ -58,17 +69,17 @@ impl Plan {
         &self.items
     }
 
-    /// Asks the gate about every item: what it forbids is refused, what it permits needs no yes
-    /// from a person.
+    /// Asks the gate about every item: what it forbids is refused, and what it leaves to a person
+    /// gets a question of its own.
     pub fn judge(&mut self, gate: &Gate, actor: &Actor) {
         for item in self.items.iter_mut().filter(|item| item.refusal.is_none()) {
             match gate.judge(actor, effect(item)) {
-                Ok(permit) => item.permit = Some(permit),
-                Err(refusal) if refusal.askable => {}
+                Ok(_) => {}
+                Err(refusal) if refusal.askable => item.question = Some(refusal.reason),
                 Err(refusal) => item.refuse(Reason::Policy(refusal.reason)),
             }
         }
-        super::shapes::refuse_orphans(&mut self.items);
+        self.settle();
     }
 
     /// Leaves out what a person does not want to land.
@@ -76,12 +87,52 @@ impl Plan {
         for item in self.items.iter_mut().filter(|item| declined(item)) {
             item.refuse(Reason::Declined);
         }
-        super::shapes::refuse_orphans(&mut self.items);
+        self.settle();
     }
 
-    pub(crate) fn into_items(self) -> Vec<Item> {
-        self.items
+    pub(crate) fn into_parts(self) -> (Vec<Item>, Moves) {
+        (self.items, self.moves)
     }
+
+    /// Refuses what hangs on something that is refused.
+    fn settle(&mut self) {
+        super::shapes::refuse_orphans(&mut self.items);
+        let lands = self.items.iter().filter(|item| item.refusal.is_none());
+        let arriving: BTreeSet<RelPath> = lands
+            .filter(|item| item.agent != State::Absent)
+            .map(|item| item.path.clone())
+            .collect();
+        let going = self.items.iter_mut().filter(|item| item.takes_away());
+        for item in going.filter(|item| item.group == Group::Files) {
+            if let Some(to) = self
+                .moves
+                .stranded(&item.path, &|path| arriving.contains(path))
+            {
+                item.refuse(Reason::MovedAway(to.to_string()));
+            }
+        }
+    }
+}
+
+fn with(changes: Vec<Change>, mark: bool) -> impl Iterator<Item = (Change, bool)> {
+    changes.into_iter().map(move |change| (change, mark))
+}
+
+/// What was moved where, by the name that it had at first and by the one that the host has for it
+/// since an earlier landing.
+fn moves(changes: &[Change], relocations: &Relocations) -> Moves {
+    let mut moves = Moves::default();
+    for change in changes.iter().filter(|change| change.after.is_some()) {
+        if let Some(from) = change.moved_from.as_ref() {
+            let now = relocations.locate(from).into_owned();
+            for from in [from.clone(), now] {
+                if from != change.path {
+                    moves.note(from, change.path.clone());
+                }
+            }
+        }
+    }
+    moves
 }
 
 /// A file that the agent only moved still has the host's content, whatever that is by now: taking
@@ -123,10 +174,11 @@ fn effect(item: &Item) -> Effect {
     }
 }
 
-/// Keeps what is selected, the new directories above it, and the old name of what was moved.
-fn narrow(changes: Vec<Change>, select: &[RelPath]) -> Vec<Change> {
+/// What is selected, the new directories above it, and the old name of what was moved; and the
+/// rest.
+fn narrow(changes: Vec<Change>, select: &[RelPath]) -> (Vec<Change>, Vec<Change>) {
     if select.is_empty() {
-        return changes;
+        return (changes, Vec::new());
     }
     let chosen = |path: &RelPath| select.iter().any(|selected| path.starts_with(selected));
     let above = |path: &RelPath| select.iter().any(|selected| selected.starts_with(path));
@@ -141,14 +193,11 @@ fn narrow(changes: Vec<Change>, select: &[RelPath]) -> Vec<Change> {
             .as_ref()
             .is_some_and(|after| after.kind == NodeKind::Directory)
     };
-    changes
-        .into_iter()
-        .filter(|change| {
-            chosen(&change.path)
-                || (above(&change.path) && is_directory(change))
-                || (left.contains(&change.path) && change.after.is_none())
-        })
-        .collect()
+    changes.into_iter().partition(|change| {
+        chosen(&change.path)
+            || (above(&change.path) && is_directory(change))
+            || (left.contains(&change.path) && change.after.is_none())
+    })
 }
 
 fn read(
@@ -170,7 +219,7 @@ fn read(
     };
     let (agent, refusal) = match agent_side(site, &change) {
         Ok(state) => (state, None),
-        Err(error) => (State::Other, Some(Reason::unreadable(error))),
+        Err(reason) => (State::Other, Some(reason)),
     };
     follow_host(&change, &mut base, &agent);
     let (content, node) = change
@@ -187,7 +236,7 @@ fn read(
         labels: labels(&change.path),
         group: git::group(&change.path),
         refusal,
-        permit: None,
+        question: None,
         path: change.path,
     }
 }
@@ -210,7 +259,7 @@ fn follow_host(change: &Change, base: &mut State, agent: &State) {
     }
 }
 
-fn agent_side(site: &Site<'_>, change: &Change) -> io::Result<State> {
+fn agent_side(site: &Site<'_>, change: &Change) -> Result<State, Reason> {
     let Some(after) = &change.after else {
         return Ok(State::Absent);
     };
@@ -221,8 +270,22 @@ fn agent_side(site: &Site<'_>, change: &Change) -> io::Result<State> {
     Ok(State::new(&after.kind, after.mode, sha256))
 }
 
-fn hash_content(site: &Site<'_>, content: &Content) -> io::Result<Digest> {
-    hash(std::fs::File::from(site.open_content(content)?))
+fn hash_content(site: &Site<'_>, content: &Content) -> Result<Digest, Reason> {
+    let file = site.open_content(content).map_err(Reason::unreadable)?;
+    let stat = rustix::fs::fstat(&file).map_err(std::io::Error::from)?;
+    if let Some(size) = excessive(&stat) {
+        return Err(Reason::TooLarge(size));
+    }
+    hash(std::fs::File::from(file)).map_err(Reason::unreadable)
+}
+
+/// The size of a file that would take too long to read. Making a file of holes costs the agent
+/// nothing, reading it costs as much as reading data.
+fn excessive(stat: &rustix::fs::Stat) -> Option<u64> {
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
+    let held = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
+    let is_hollow = size > HOLLOW && held < size / 16;
+    (size > LARGEST || is_hollow).then_some(size)
 }
 
 /// What the host had when the agent first touched the name. Where the content was not read then
@@ -266,6 +329,11 @@ fn is_same_file(baseline: &Baseline, stat: &rustix::fs::Stat) -> bool {
         && nanoseconds(stat.st_mtime, stat.st_mtime_nsec) == Some(baseline.mtime)
         && nanoseconds(stat.st_ctime, stat.st_ctime_nsec) == Some(baseline.ctime)
 }
+
+/// The largest file that lands, in bytes.
+const LARGEST: u64 = 64 << 30;
+/// The largest file that lands when most of it is holes, in bytes.
+const HOLLOW: u64 = 1 << 30;
 
 /// The hash of content that nobody read: no file has it.
 const UNKNOWN: Digest = Digest::new([0; 32]);

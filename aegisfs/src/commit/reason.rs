@@ -54,6 +54,12 @@ pub enum Reason {
     /// The directory above it does not land.
     #[error("it lies in `{0}`, which does not land")]
     Parent(String),
+    /// The agent moved what it holds to a name that does not land.
+    #[error("the agent moved it to `{0}`, which does not land; without that it would be lost")]
+    MovedAway(String),
+    /// Too large to be read in reasonable time.
+    #[error("it is {0} bytes large, or says so; that does not land")]
+    TooLarge(u64),
     /// Policy says no.
     #[error("policy: {0}")]
     Policy(String),

@@ -117,6 +117,12 @@ impl State {
         matches!(self, Self::Directory { .. })
     }
 
+    /// Whether what is here goes away as `next` takes its place. Changed content does not count:
+    /// that is a change of what stays.
+    pub(crate) fn is_taken_away_by(&self, next: &Self) -> bool {
+        *self != Self::Absent && self.noun() != next.noun()
+    }
+
     /// The hash of a regular file's content.
     #[must_use]
     pub const fn sha256(&self) -> Option<Digest> {

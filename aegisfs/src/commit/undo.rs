@@ -8,7 +8,7 @@ use aegis_policies::journal::Journal;
 use super::error::CommitError;
 use super::git;
 use super::item::{Action, Group};
-use super::land::{Done, Landed, Outcome, Undo, record};
+use super::land::{Done, Landed, Outcome, Undo};
 use super::landing::{self, COMMITTED, Committed, Hook, INTENT, Intent, Landing, Purpose, Settled};
 use super::lock::ProjectLock;
 use super::reason::Reason;
@@ -94,7 +94,7 @@ impl Reversal {
             landing: &landing,
             hook,
         };
-        let fates = Transaction::new(floor, self.steps.clone()).run(
+        let ended = Transaction::new(floor, self.steps.clone()).run(
             Purpose::Undo(self.id.clone()),
             self.manifest,
             &|fates| {
@@ -104,15 +104,13 @@ impl Reversal {
                     .collect()
             },
         )?;
-        let results = self.undone(&fates).into_iter().map(outcome).collect();
-        let landed = Landed {
+        let mut landed = Landed {
             id: landing.id().to_owned(),
-            results,
+            results: self.undone(&ended.fates).into_iter().map(outcome).collect(),
+            unfinished: Vec::new(),
         };
-        if let Some(journal) = journal {
-            record(journal, &landed, self.manifest.to_string(), Undo::Yes)?;
-        }
-        lock.release()?;
+        landed.note(journal, self.manifest, Undo::Yes);
+        landed.release(lock, ended.unfinished);
         Ok(landed)
     }
 

@@ -2,6 +2,7 @@
 
 mod crash;
 mod env;
+mod full;
 mod git;
 mod landing;
 mod merging;

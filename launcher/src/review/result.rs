@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use aegis_policies::path::escape;
 use aegisfs::commit::{Done, Landed};
 
 use super::text::left_lines;
@@ -18,6 +19,7 @@ pub fn landed(landed: &Landed) -> String {
         let _ok = write!(text, "\n  merged   {}", outcome.path);
     }
     push_left(&mut text, landed);
+    push_unfinished(&mut text, landed);
     if landed.changed() > 0 {
         text.push_str("\n  `aegis-os undo` takes it back");
     }
@@ -29,7 +31,16 @@ pub fn landed(landed: &Landed) -> String {
 pub fn undone(landed: &Landed) -> String {
     let mut text = format!("took {} back", names(landed.changed()));
     push_left(&mut text, landed);
+    push_unfinished(&mut text, landed);
     text
+}
+
+/// The names have changed all the same; what is still to be done is done by the next command that
+/// works on the session.
+fn push_unfinished(text: &mut String, landed: &Landed) {
+    for why in &landed.unfinished {
+        let _ok = write!(text, "\nnot finished: {}", escape(why.as_bytes()));
+    }
 }
 
 fn push_left(text: &mut String, landed: &Landed) {

@@ -61,6 +61,15 @@ pub(crate) enum Stop {
     All(CommitError),
 }
 
+/// How a landing ended that has happened.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// By step, how it ended.
+    pub(crate) fates: Vec<Fate>,
+    /// Why what was displaced could not be put away yet.
+    pub(crate) unfinished: Option<CommitError>,
+}
+
 /// A landing under way.
 pub(crate) struct Transaction<'a> {
     floor: Floor<'a>,
@@ -91,7 +100,7 @@ impl<'a> Transaction<'a> {
         purpose: Purpose,
         manifest: Digest,
         settle: &dyn Fn(&[Fate]) -> Vec<Settled>,
-    ) -> Result<Vec<Fate>, CommitError> {
+    ) -> Result<Ended, CommitError> {
         self.check();
         let intent = Intent {
             purpose,
@@ -99,22 +108,36 @@ impl<'a> Transaction<'a> {
             steps: self.steps.clone(),
         };
         self.floor.landing.write(INTENT, &intent, self.floor.hook)?;
-        if let Err(error) = self.act() {
-            self.revert_all()?;
-            self.floor.landing.write(DONE, &(), self.floor.hook)?;
-            return Err(error);
-        }
-        let done = self.fates.iter().map(|fate| *fate == Fate::Done).collect();
-        let committed = Committed {
-            done,
-            settled: settle(&self.fates),
+        let committed = match self.act().and_then(|()| self.commit(settle)) {
+            Ok(committed) => committed,
+            Err(error) => {
+                self.revert_all()?;
+                self.floor.landing.write(DONE, &(), self.floor.hook)?;
+                return Err(error);
+            }
         };
-        self.floor
-            .landing
-            .write(COMMITTED, &committed, self.floor.hook)?;
+        // The landing has happened. What can not be put away now is put away by the next recovery.
+        let unfinished = self.finish(&committed).err();
+        Ok(Ended {
+            fates: self.fates,
+            unfinished,
+        })
+    }
+
+    fn commit(&self, settle: &dyn Fn(&[Fate]) -> Vec<Settled>) -> Result<Committed, CommitError> {
+        let done = self.fates.iter().map(|fate| *fate == Fate::Done).collect();
+        let settled = settle(&self.fates);
+        let committed = Committed { done, settled };
+        let landing = self.floor.landing;
+        landing
+            .write(COMMITTED, &committed, self.floor.hook)
+            .or_else(|error| landing.erase(COMMITTED).and(Err(error)))?;
+        Ok(committed)
+    }
+
+    fn finish(&self, committed: &Committed) -> Result<(), CommitError> {
         self.floor.retire(&self.steps, &committed.done)?;
-        self.floor.landing.write(DONE, &(), self.floor.hook)?;
-        Ok(self.fates)
+        self.floor.landing.write(DONE, &(), self.floor.hook)
     }
 
     fn act(&mut self) -> Result<(), CommitError> {
