@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use aegis_policies::RelPath;
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat, statat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat,
+    statat,
 };
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
@@ -36,6 +37,11 @@ impl<'a> Tree<'a> {
     /// Opens a directory; a link anywhere in the path, or a mount point, is an error.
     pub(crate) fn directory(&self, path: &RelPath) -> io::Result<OwnedFd> {
         self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    /// Opens a directory that may not be readable, for its mode and its names only.
+    pub(crate) fn passage(&self, path: &RelPath) -> io::Result<OwnedFd> {
+        self.open(path, OFlags::PATH | OFlags::DIRECTORY)
     }
 
     /// The place of `path`; the root has none.
@@ -78,6 +84,23 @@ impl<'a> Tree<'a> {
             Err(error) if is_absence(&error) => Ok(Vec::new()),
             Err(error) => Err(error),
         }
+    }
+
+    /// The text of the link that the host has at `path`, if it has one there.
+    pub(crate) fn link(&self, path: &RelPath) -> Option<Vec<u8>> {
+        let Place { parent, name } = self.place(path).ok()?;
+        let text = readlinkat(&parent, name.as_slice(), Vec::new()).ok()?;
+        Some(text.into_bytes())
+    }
+
+    /// The names of the links in a directory; none when it can not be listed.
+    pub(crate) fn links(&self, path: &RelPath) -> Vec<Vec<u8>> {
+        let entries = self.directory(path).and_then(|it| Ok(Dir::read_from(&it)?));
+        let entries = entries.into_iter().flatten().flatten();
+        entries
+            .filter(|entry| matches!(entry.file_type(), FileType::Symlink | FileType::Unknown))
+            .map(|entry| entry.file_name().to_bytes().to_vec())
+            .collect()
     }
 
     /// Whether the text of a link in `parent` leads out of the project through a link that the host
@@ -149,6 +172,18 @@ pub(crate) fn names(directory: BorrowedFd<'_>) -> io::Result<Vec<Vec<u8>>> {
         }
     }
     Ok(names)
+}
+
+/// The name under which the kernel shows an open file, whatever became of its own.
+pub(crate) fn magic_link(file: &OwnedFd) -> String {
+    use std::os::fd::AsRawFd as _;
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Opens for reading what a descriptor stands for.
+pub(crate) fn reopen(file: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(openat(CWD, magic_link(file), flags, Mode::empty())?)
 }
 
 /// The SHA-256 of everything that can be read.

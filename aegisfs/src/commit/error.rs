@@ -7,8 +7,10 @@ use std::io;
 
 use aegis_policies::journal::JournalError;
 
+use super::reason::Reason;
+
 /// Why a plan, a freeze, a landing or its reversal did not happen. The host's tree is then as it
-/// was before.
+/// was before, unless it is one of the last two.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
@@ -36,6 +38,14 @@ pub enum CommitError {
         /// The manifest that is to land.
         frozen: String,
     },
+    /// The project is no longer what it was when the landing was reviewed.
+    #[error("the project has changed since the review: `{name}`: {reason}")]
+    Outdated {
+        /// The item, escaped.
+        name: String,
+        /// Why it may not land any more.
+        reason: Reason,
+    },
     /// A record of a landing can not be read.
     #[error("the landing record `{name}` is damaged: {reason}")]
     Record {
@@ -56,6 +66,23 @@ pub enum CommitError {
     /// libgit2 could not read what the project has.
     #[error("reading the repository: {0}")]
     Git(#[from] git2::Error),
+    /// A landing failed, and so did taking back what it had done until then. The next landing,
+    /// reversal or recovery tries again.
+    #[error("{cause}; and taking back what was done until then failed: {left}")]
+    HalfBack {
+        /// Why the landing failed.
+        cause: Box<Self>,
+        /// What could not be taken back.
+        left: Box<Self>,
+    },
+    /// A landing that was interrupted earlier is still not whole; nothing new was begun.
+    #[error("an interrupted landing of session `{session}` can not be finished yet: {source}")]
+    Interrupted {
+        /// The session's id.
+        session: String,
+        /// What stands against it.
+        source: Box<Self>,
+    },
 }
 
 /// Says what was being done when a system call failed.

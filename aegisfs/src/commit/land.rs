@@ -1,6 +1,6 @@
 //! Landed: the approved changes are in the project, and the record says how to take them back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aegis_policies::RelPath;
 use aegis_policies::journal::{Event, Journal, VerdictId};
@@ -84,9 +84,11 @@ impl Approved {
         hook: Hook<'_>,
     ) -> Result<Landed, CommitError> {
         let frozen = self.into_frozen();
-        let (lock, _) = ProjectLock::acquire(site, hook)?;
+        let paths: Vec<&RelPath> = frozen.entries.iter().map(|entry| &entry.path).collect();
+        let (lock, _) = ProjectLock::acquire(site, &paths, hook)?;
+        still_in_shape(&frozen, site)?;
         let landing = Landing::create(site.session())?;
-        let steps = steps(&frozen.entries);
+        let steps = steps(&frozen);
         let floor = Floor {
             site: *site,
             landing: &landing,
@@ -141,7 +143,20 @@ pub(crate) enum Undo {
     No,
 }
 
-fn steps(entries: &[Entry]) -> Vec<Step> {
+/// Another session may have landed since the review: what is harmless by itself may not be beside
+/// what the project holds now.
+fn still_in_shape(frozen: &Frozen, site: &Site<'_>) -> Result<(), CommitError> {
+    let refused = super::shapes::judge(site.tree(), &frozen.entries);
+    let Some((number, reason)) = refused.into_iter().next() else {
+        return Ok(());
+    };
+    let entry = frozen.entries.get(number);
+    let name = entry.map_or_else(String::new, |entry| entry.path.to_string());
+    Err(CommitError::Outdated { name, reason })
+}
+
+fn steps(frozen: &Frozen) -> Vec<Step> {
+    let entries = &frozen.entries;
     let sources: BTreeMap<usize, &RelPath> = entries
         .iter()
         .filter_map(|entry| Some((entry.moved_to?, &entry.path)))
@@ -161,9 +176,31 @@ fn steps(entries: &[Entry]) -> Vec<Step> {
             steps.extend(Step::between(item, &entry.path, &entry.old, &entry.new));
         }
     }
+    carry(&mut steps, frozen);
     arrange(&mut steps);
     join_links(&mut steps, entries);
     steps
+}
+
+/// Notes for each removal where what it takes away is to land.
+fn carry(steps: &mut [Step], frozen: &Frozen) {
+    let numbers: BTreeMap<&RelPath, usize> = frozen
+        .entries
+        .iter()
+        .enumerate()
+        .map(|(number, entry)| (&entry.path, number))
+        .collect();
+    let there: BTreeSet<&RelPath> = frozen.same.iter().map(|entry| &entry.path).collect();
+    for step in steps {
+        let goes = matches!(step.act, Act::Remove | Act::Clear);
+        let is_there = |path: &RelPath| there.contains(path);
+        if goes && frozen.moves.stranded(&step.path, &is_there).is_some() {
+            let names = frozen.moves.names(&step.path).iter();
+            step.carried_by = names
+                .filter_map(|name| numbers.get(name).copied())
+                .collect();
+        }
+    }
 }
 
 /// Two names of one file of the shadow become two names of one file.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aegis_policies::RelPath;
-use rustix::fs::{AtFlags, Mode, OFlags, fsync, mkdirat, open, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fsync, mkdirat, open, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -162,6 +162,11 @@ impl Landing {
         fsync(&self.directory).map_err(|errno| failed(errno.into()))
     }
 
+    /// Whether a record is there, or may be.
+    pub(crate) fn has(&self, name: &'static str) -> bool {
+        statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW).err() != Some(Errno::NOENT)
+    }
+
     /// Makes sure that a record is not there.
     pub(crate) fn erase(&self, name: &'static str) -> Result<(), CommitError> {
         match unlinkat(&self.directory, name, AtFlags::empty()) {
@@ -220,3 +225,5 @@ pub(crate) const INTENT: &str = "intent";
 pub(crate) const PREPARED: &str = "prepared";
 pub(crate) const COMMITTED: &str = "committed";
 pub(crate) const DONE: &str = "done";
+/// Taken back, except for what lies in a folder that was not there.
+pub(crate) const PARTLY: &str = "partly";

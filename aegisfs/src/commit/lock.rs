@@ -4,25 +4,31 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use aegis_policies::RelPath;
+use aegis_policies::path::escape;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, openat};
 
 use super::error::{CommitError, Doing as _};
 use super::landing::Hook;
 use super::site::{Site, open_directory};
-use super::transaction::{Recovered, recover};
+use super::transaction::{Recovered, interrupted, recover};
 use crate::layout::SessionDir;
 
 /// The landing lock of a project, held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ProjectLock {
     file: std::fs::File,
+    /// Another session whose interrupted landing could not be seen to.
+    waiting: PathBuf,
 }
 
 impl ProjectLock {
     /// Waits for the lock, and takes care of a landing that a crash interrupted: this session's or
-    /// that of the session whose name the last holder left in the lock.
+    /// that of the session whose name the last holder left in the lock. Another session's stands
+    /// only against a change of the same `paths`.
     pub(crate) fn acquire(
         site: &Site<'_>,
+        paths: &[&RelPath],
         hook: Hook<'_>,
     ) -> Result<(Self, Recovered), CommitError> {
         let mut lock = Self::wait(site)?;
@@ -31,19 +37,23 @@ impl ProjectLock {
             .interrupted()?
             .filter(|other| other != own && other.is_dir())
         {
-            recover(
-                &Site::new(&SessionDir::new(other), site.tree().root()),
-                hook,
-            )?;
+            let session = SessionDir::new(other.clone());
+            if let Err(error) = recover(&Site::new(&session, site.tree().root()), hook) {
+                if shares(&session, paths) {
+                    return Err(unfinished(&other, error));
+                }
+                lock.waiting = other;
+            }
         }
-        let recovered = recover(site, hook)?;
+        let recovered = recover(site, hook).map_err(|error| unfinished(own, error))?;
         lock.note(own)?;
         Ok((lock, recovered))
     }
 
     /// Says that nothing is under way any more. A name that stays only makes the next landing look.
     pub(crate) fn release(mut self) {
-        self.note(Path::new("")).ok();
+        let waiting = std::mem::take(&mut self.waiting);
+        self.note(&waiting).ok();
     }
 
     fn wait(site: &Site<'_>) -> Result<Self, CommitError> {
@@ -55,7 +65,10 @@ impl ProjectLock {
         let file = openat(&directory, &name, flags, Mode::RUSR | Mode::WUSR);
         let file = file.doing("open lock", &name)?;
         flock(&file, FlockOperation::LockExclusive).doing("lock", &name)?;
-        Ok(Self { file: file.into() })
+        Ok(Self {
+            file: file.into(),
+            waiting: PathBuf::new(),
+        })
     }
 
     fn interrupted(&mut self) -> Result<Option<PathBuf>, CommitError> {
@@ -74,6 +87,31 @@ impl ProjectLock {
             self.file.write_all(session.as_os_str().as_bytes())
         };
         write().doing("write", &"the landing lock")
+    }
+}
+
+/// Whether an interrupted landing of the session may concern one of the paths; also when its
+/// records can not be read.
+fn shares(session: &SessionDir, paths: &[&RelPath]) -> bool {
+    let Ok(interrupted) = interrupted(session) else {
+        return !paths.is_empty();
+    };
+    let meets = |one: &RelPath| {
+        paths
+            .iter()
+            .any(|other| one.starts_with(other) || other.starts_with(one))
+    };
+    interrupted
+        .iter()
+        .flat_map(|(_, intent)| &intent.steps)
+        .any(|step| meets(&step.path))
+}
+
+fn unfinished(session: &Path, error: CommitError) -> CommitError {
+    let name = session.file_name().unwrap_or(session.as_os_str());
+    CommitError::Interrupted {
+        session: escape(name.as_bytes()),
+        source: Box::new(error),
     }
 }
 

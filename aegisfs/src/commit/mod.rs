@@ -10,6 +10,7 @@
 //! between [`Frozen`] and [`Approved`]; they get the frozen tree, and a tree that they reject has no
 //! way on.
 
+mod aliases;
 mod approve;
 mod beneath;
 mod carry;
@@ -18,6 +19,7 @@ mod freeze;
 mod frozen;
 mod git;
 mod gitstate;
+mod gitview;
 mod item;
 mod land;
 mod landing;
@@ -41,6 +43,7 @@ pub use approve::{Approval, Approved};
 pub use error::CommitError;
 pub use frozen::{Entry, Frozen, Left};
 pub use git::Advance;
+pub use gitview::{Carried, Move};
 pub use item::{Action, Group, Item};
 pub use land::{Done, Landed, Outcome};
 pub use plan::Plan;
@@ -66,7 +69,7 @@ pub fn relocations(session: &SessionDir) -> Result<Relocations, CommitError> {
 /// # Errors
 /// [`CommitError`] when a record is damaged or the host's file system refuses.
 pub fn recover(site: &Site<'_>) -> Result<Recovered, CommitError> {
-    let (lock, recovered) = lock::ProjectLock::acquire(site, &|_| {})?;
+    let (lock, recovered) = lock::ProjectLock::acquire(site, &[], &|_| {})?;
     lock.release();
     Ok(recovered)
 }
@@ -108,7 +111,7 @@ pub mod interruptible {
     /// # Errors
     /// As there.
     pub fn recover(site: &Site<'_>, hook: &dyn Fn(&'static str)) -> Result<Recovered, CommitError> {
-        let (lock, recovered) = super::lock::ProjectLock::acquire(site, hook)?;
+        let (lock, recovered) = super::lock::ProjectLock::acquire(site, &[], hook)?;
         lock.release();
         Ok(recovered)
     }

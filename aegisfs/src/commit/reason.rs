@@ -112,6 +112,9 @@ pub enum Reason {
     /// The host changed it between the review and the landing.
     #[error("the host changed it just now; review again")]
     ChangedJustNow,
+    /// A reversal has nothing to put there.
+    #[error("what was there before the landing is not where it was kept")]
+    NotKept,
     /// A directory to be removed holds something.
     #[error("the directory holds names that stay")]
     NotEmpty,
@@ -153,6 +156,7 @@ impl Reason {
                 | Self::HardLinked(_)
                 | Self::ParentGone(_)
                 | Self::ChangedJustNow
+                | Self::NotKept
                 | Self::NotEmpty
                 | Self::ChangedByGit
                 | Self::GitBusy(_)

@@ -141,6 +141,11 @@ impl State {
         }
     }
 
+    /// Whether this is a directory that its owner may read, change and enter.
+    pub(crate) const fn lets_owner_in(&self) -> bool {
+        matches!(self, Self::Directory { mode } if *mode & 0o700 == 0o700)
+    }
+
     /// The same thing with other permission bits.
     #[must_use]
     pub fn with_mode(&self, mode: u32) -> Self {

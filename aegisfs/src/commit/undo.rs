@@ -87,7 +87,7 @@ impl Reversal {
         journal: Option<&Journal>,
         hook: Hook<'_>,
     ) -> Result<Landed, CommitError> {
-        let (lock, _) = ProjectLock::acquire(site, hook)?;
+        let (lock, _) = ProjectLock::acquire(site, &self.paths(), hook)?;
         let landing = Landing::create(site.session())?;
         let floor = Floor {
             site: *site,
@@ -205,6 +205,7 @@ fn reverse(id: &str, index: usize, step: &Step) -> Step {
             step: index,
         },
         link_of: None,
+        carried_by: Vec::new(),
         ..step.clone()
     };
     back.act = match &step.act {
@@ -235,7 +236,7 @@ fn reverse(id: &str, index: usize, step: &Step) -> Step {
 fn seal(steps: &mut Vec<Step>) {
     let going: BTreeSet<RelPath> = paths(steps, &Act::RemoveDirectory);
     steps.retain(|step| {
-        let in_the_way = step.old.mode().is_some_and(|mode| mode & 0o200 == 0);
+        let in_the_way = step.old.is_directory() && !step.old.lets_owner_in();
         step.act != Act::Chmod || !going.contains(&step.path) || in_the_way
     });
     let mut seals = Vec::new();

@@ -14,7 +14,7 @@ use aegisfs::commit::{Reversal, interruptible};
 use super::env::{Env, Tree, chmod, tree, write};
 
 /// What a crash looks like to the code under test: it simply does not come back.
-struct Crash;
+pub struct Crash;
 
 fn project(root: &Path) {
     write(&root.join("changed"), "before\n");
@@ -48,7 +48,7 @@ fn start() -> Env {
 }
 
 /// Runs until the hook has been called `points` times; whether it came to its end.
-fn until(points: usize, run: impl FnOnce(&dyn Fn(&'static str))) -> bool {
+pub fn until(points: usize, run: impl FnOnce(&dyn Fn(&'static str))) -> bool {
     let left = Cell::new(points);
     let hook = |_: &'static str| match left.get() {
         0 => panic_any(Crash),
@@ -62,7 +62,7 @@ fn until(points: usize, run: impl FnOnce(&dyn Fn(&'static str))) -> bool {
 }
 
 /// Keeps the stops out of the test's output.
-fn quietly<T>(run: impl FnOnce() -> T) -> T {
+pub fn quietly<T>(run: impl FnOnce() -> T) -> T {
     let told = Arc::new(std::panic::take_hook());
     let tell = Arc::clone(&told);
     std::panic::set_hook(Box::new(move |info| {

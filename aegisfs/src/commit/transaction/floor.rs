@@ -5,12 +5,12 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use aegis_policies::RelPath;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, fsync, linkat, mkdirat, openat,
-    renameat_with, statat, symlinkat, syncfs, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, chmodat, fchmod, fsync, linkat, mkdirat,
+    openat, renameat_with, statat, symlinkat, syncfs, unlinkat,
 };
 use rustix::io::Errno;
 
-use super::super::beneath::{Place, Tree};
+use super::super::beneath::{Place, Tree, magic_link};
 use super::super::error::{CommitError, Doing as _};
 use super::super::landing::{Hook, Landing};
 use super::super::site::Site;
@@ -108,18 +108,21 @@ impl<'a> Floor<'a> {
         Ok(unlinkat(spot.0, spot.1, AtFlags::REMOVEDIR)?)
     }
 
-    /// Makes a directory; whether it is new.
-    pub(crate) fn make_directory(&self, spot: Spot<'_>, mode: u32) -> io::Result<bool> {
+    /// Makes a directory that only its owner may enter; whether it is new.
+    pub(crate) fn make_directory(&self, spot: Spot<'_>) -> io::Result<bool> {
         (self.hook)("mkdir");
         match mkdirat(spot.0, spot.1, Mode::RWXU) {
-            Ok(()) => {}
-            Err(Errno::EXIST) if is_directory(spot)? => return Ok(false),
-            Err(errno) => return Err(errno.into()),
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) if is_directory(spot)? => Ok(false),
+            Err(errno) => Err(errno.into()),
         }
+    }
+
+    /// Gives a directory that was just made its permission bits.
+    pub(crate) fn open_up(&self, spot: Spot<'_>, mode: u32) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = openat(spot.0, spot.1, flags, Mode::empty())?;
-        self.chmod(&directory, mode | inherited(&directory)?)?;
-        Ok(true)
+        self.chmod(&directory, mode | inherited(&directory)?)
     }
 
     /// Makes an empty file that only we may read.
@@ -146,6 +149,13 @@ impl<'a> Floor<'a> {
     pub(crate) fn chmod(&self, file: &OwnedFd, mode: u32) -> io::Result<()> {
         (self.hook)("chmod");
         Ok(fchmod(file, Mode::from_raw_mode(mode))?)
+    }
+
+    /// Sets permission bits of what its owner may not read.
+    pub(crate) fn chmod_closed(&self, passage: &OwnedFd, mode: u32) -> io::Result<()> {
+        (self.hook)("chmod");
+        let mode = Mode::from_raw_mode(mode);
+        Ok(chmodat(CWD, magic_link(passage), mode, AtFlags::empty())?)
     }
 
     /// Forces a file or directory to the disk.

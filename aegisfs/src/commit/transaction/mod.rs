@@ -1,13 +1,14 @@
 //! Carrying a list of steps out so that a crash at any point leaves the host's tree as it was
 //! before or as it is after, and no version of a file that the host wrote is ever lost.
 //!
-//! 1. every name is compared with what the step expects
-//! 2. the intent is on the disk before the first temporary name exists
+//! 1. the intent is on the disk before anything changes
+//! 2. directories let their owner in, and every name is compared with what the step expects
 //! 3. directories are made, and new files under temporary names, hashed while they are copied
 //! 4. the inodes of those are on the disk before the first of them is published
 //! 5. publishing exchanges names; what comes out is compared with what was expected, and exchanged
 //!    back when it is something else
-//! 6. the directories and then the commit record are forced to the disk
+//! 6. the directories are forced to the disk, then get the permission bits that they are to have in
+//!    the end, the deepest first, and then the commit record is written
 //! 7. what was displaced moves into the landing's directory, where `undo` finds it
 //!
 //! [`recover`] decides every step by what it finds, and may itself be interrupted.
@@ -22,10 +23,10 @@ mod step;
 
 pub(crate) use floor::Floor;
 pub use recover::Recovered;
-pub(crate) use recover::recover;
+pub(crate) use recover::{interrupted, recover};
 pub(crate) use step::{Act, Source, Step, arrange};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aegis_policies::RelPath;
 use rustix::io::Errno;
@@ -101,27 +102,39 @@ impl<'a> Transaction<'a> {
         manifest: Digest,
         settle: &dyn Fn(&[Fate]) -> Vec<Settled>,
     ) -> Result<Ended, CommitError> {
-        self.check();
         let intent = Intent {
             purpose,
             manifest,
             steps: self.steps.clone(),
         };
         self.floor.landing.write(INTENT, &intent, self.floor.hook)?;
-        let committed = match self.act().and_then(|()| self.commit(settle)) {
-            Ok(committed) => committed,
-            Err(error) => {
-                self.revert_all()?;
-                self.floor.landing.write(DONE, &(), self.floor.hook)?;
-                return Err(error);
-            }
+        if let Err(error) = self.act() {
+            return Err(self.give_back(error));
+        }
+        let unfinished = match self.commit(settle) {
+            // The landing has happened. What can not be put away now is put away by the next
+            // recovery.
+            Ok(committed) => self.floor.finish(&self.steps, &committed).err(),
+            Err(error) if self.floor.landing.has(COMMITTED) => Some(error),
+            Err(error) => return Err(self.give_back(error)),
         };
-        // The landing has happened. What can not be put away now is put away by the next recovery.
-        let unfinished = self.finish(&committed).err();
         Ok(Ended {
             fates: self.fates,
             unfinished,
         })
+    }
+
+    /// Takes everything back; says why, and whether something of it is left.
+    fn give_back(&self, error: CommitError) -> CommitError {
+        if let Err(left) = self.revert_all() {
+            return CommitError::HalfBack {
+                cause: Box::new(error),
+                left: Box::new(left),
+            };
+        }
+        // Without this record the next landing takes back what has been taken back already.
+        self.floor.landing.write(DONE, &(), self.floor.hook).ok();
+        error
     }
 
     fn commit(&self, settle: &dyn Fn(&[Fate]) -> Vec<Settled>) -> Result<Committed, CommitError> {
@@ -135,13 +148,11 @@ impl<'a> Transaction<'a> {
         Ok(committed)
     }
 
-    fn finish(&self, committed: &Committed) -> Result<(), CommitError> {
-        self.floor.retire(&self.steps, &committed.done)?;
-        self.floor.landing.write(DONE, &(), self.floor.hook)
-    }
-
     fn act(&mut self) -> Result<(), CommitError> {
-        self.each(Phase::Open..=Phase::Directories, Self::publish)?;
+        self.each(Phase::Open..=Phase::Open, Self::publish)?;
+        self.check()?;
+        self.hold_moved();
+        self.each(Phase::Clear..=Phase::Directories, Self::publish)?;
         self.prepare()?;
         self.floor
             .landing
@@ -151,18 +162,28 @@ impl<'a> Transaction<'a> {
         self.hold_git_together()?;
         self.each(Phase::References..=Phase::Heads, Self::publish)?;
         self.hold_git_together()?;
-        self.each(Phase::Gone..=Phase::Seal, Self::publish)?;
-        self.sync()
+        self.hold_moved();
+        self.each(Phase::Gone..=Phase::Fill, Self::publish)?;
+        self.sync()?;
+        self.each(Phase::Seal..=Phase::Seal, Self::publish)
     }
 
     /// Leaves steps alone whose name no longer holds what was approved.
-    fn check(&mut self) {
+    fn check(&mut self) -> Result<(), CommitError> {
+        let waiting = |fate: &Fate| *fate == Fate::Pending;
         for (step, fate) in self.steps.iter().zip(&mut self.fates) {
-            if let Err(reason) = publish::expect(&self.floor, step) {
+            if waiting(fate)
+                && let Err(reason) = publish::expect(&self.floor, step)
+            {
                 *fate = Fate::Left(reason);
             }
         }
+        let opened = |(step, fate): (&Step, &Fate)| step.group == Group::Git && !waiting(fate);
+        if self.steps.iter().zip(&self.fates).any(opened) {
+            return self.hold_git_together();
+        }
         self.propagate_git();
+        Ok(())
     }
 
     /// Does `action` for every pending step of these phases.
@@ -190,6 +211,25 @@ impl<'a> Transaction<'a> {
     fn set_fate(&mut self, index: usize, fate: Fate) {
         if let Some(slot) = self.fates.get_mut(index) {
             *slot = fate;
+        }
+    }
+
+    /// Leaves old names alone whose content was to come under another name and did not.
+    fn hold_moved(&mut self) {
+        let left: BTreeMap<usize, RelPath> = self
+            .steps
+            .iter()
+            .zip(&self.fates)
+            .filter(|(_, fate)| matches!(fate, Fate::Left(_)))
+            .map(|(step, _)| (step.item, step.path.clone()))
+            .collect();
+        for (step, fate) in self.steps.iter().zip(&mut self.fates) {
+            let carriers = &step.carried_by;
+            let is_lost = carriers.iter().all(|item| left.contains_key(item));
+            let to = carriers.iter().find_map(|item| left.get(item));
+            if let Some(to) = to.filter(|_| is_lost && *fate == Fate::Pending) {
+                *fate = Fate::Left(Reason::MovedAway(to.to_string()));
+            }
         }
     }
 
@@ -237,14 +277,16 @@ impl<'a> Transaction<'a> {
         true
     }
 
-    /// What was left alone has been taken back already.
+    /// What was left alone has been taken back already. One failure does not keep the rest from
+    /// going back.
     fn revert_all(&self) -> Result<(), CommitError> {
+        let mut result = Ok(());
         for (index, fate) in self.fates.iter().enumerate().rev() {
             if !matches!(fate, Fate::Left(_)) {
-                self.revert(index)?;
+                result = result.and(self.revert(index));
             }
         }
-        self.floor.sync_all()
+        result.and(self.floor.sync_all())
     }
 
     fn revert(&self, index: usize) -> Result<(), CommitError> {

@@ -1,11 +1,13 @@
 //! New files under temporary names, complete and on the disk before any of them is published.
 
+use std::io::ErrorKind;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use super::super::beneath::{Place, open_file_at};
 use super::super::carry;
 use super::super::error::{CommitError, Doing as _};
 use super::super::landing::Landing;
+use super::super::reason::Reason;
 use super::super::site::open_private;
 use super::super::state::{Digest, State};
 use super::step::{Act, Phase, Source, Step};
@@ -119,7 +121,7 @@ impl Transaction<'_> {
         }))
     }
 
-    fn open_source(&self, step: &Step, approved: Digest) -> Result<OwnedFd, CommitError> {
+    fn open_source(&self, step: &Step, approved: Digest) -> Result<OwnedFd, Stop> {
         let session = self.floor.site.session();
         let path = match &step.source {
             Source::Stage => session.stage().join(approved.to_string()),
@@ -127,7 +129,12 @@ impl Transaction<'_> {
                 Landing::open(session, landing)?.displaced_path(*step)
             }
         };
-        open_private(&path).doing("open frozen content of", &step.path)
+        match open_private(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound && step.source != Source::Stage => {
+                Err(Stop::Step(Reason::NotKept))
+            }
+            opened => Ok(opened.doing("open frozen content of", &step.path)?),
+        }
     }
 
     /// Gives the new file what belongs to the file it replaces, or, when a landing is taken back,

@@ -4,9 +4,11 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use aegis_policies::RelPath;
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
-use super::super::beneath::{Place, names, open_file_at};
+use super::super::beneath::{Place, hash, names, open_file_at, reopen};
+use super::super::error::Doing as _;
 use super::super::reason::Reason;
 use super::super::state::{Observed, State};
 use super::floor::Floor;
@@ -81,12 +83,16 @@ impl Transaction<'_> {
 
     fn make_directory(&mut self, index: usize, step: &Step, place: &Place) -> Result<Fate, Stop> {
         let mode = step.new.mode().unwrap_or(0o700);
-        if !self.floor.make_directory(place.spot(), mode)? {
+        if !self.floor.make_directory(place.spot())? {
             return Ok(Fate::Already);
         }
+        // Before anything else can fail: whatever takes this back has to know whose it is.
         if let Some(made) = self.prepared.made.get_mut(index) {
             *made = true;
         }
+        // What made place for the directory is gone: without it, all goes back.
+        let opened = self.floor.open_up(place.spot(), mode);
+        opened.doing("open up", &step.path)?;
         Ok(Fate::Done)
     }
 
@@ -191,19 +197,60 @@ impl Floor<'_> {
         expected: &State,
         mode: u32,
     ) -> Result<(), Stop> {
-        let (file, extra) = match expected {
-            State::Directory { .. } => {
-                let directory = self.tree().directory(path)?;
-                let extra = super::floor::inherited(&directory)?;
-                (directory, extra)
-            }
-            _ => (open_file_at(place.parent.as_fd(), &place.name)?, 0),
-        };
+        if expected.is_directory() {
+            return self.set_directory_mode(path, expected, mode);
+        }
+        let file = open_file_at(place.parent.as_fd(), &place.name)?;
         if state_of(&file, expected)? != *expected {
             return Err(Reason::ChangedJustNow.into());
         }
-        self.chmod(&file, mode | extra)?;
+        self.chmod(&file, mode)?;
         Ok(self.sync(&file)?)
+    }
+
+    /// The same for a directory, which may let nobody in before, or after.
+    fn set_directory_mode(&self, path: &RelPath, expected: &State, mode: u32) -> Result<(), Stop> {
+        let passage = self.tree().passage(path)?;
+        if state_of(&passage, expected)? != *expected {
+            return Err(Reason::ChangedJustNow.into());
+        }
+        let mode = mode | super::floor::inherited(&passage)?;
+        let directory = if let Ok(directory) = reopen(&passage) {
+            self.chmod(&directory, mode)?;
+            Ok(directory)
+        } else {
+            self.chmod_closed(&passage, mode)?;
+            reopen(&passage)
+        };
+        match directory {
+            Ok(directory) => Ok(self.sync(&directory)?),
+            Err(_) => Ok(self.sync_all()?),
+        }
+    }
+
+    /// What is under a name of our own, even when its permission bits keep its owner from reading.
+    pub(super) fn observe_own(&self, place: &Place) -> io::Result<Observed> {
+        match place.observe() {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.observe_closed(place)
+            }
+            other => other,
+        }
+    }
+
+    fn observe_closed(&self, place: &Place) -> io::Result<Observed> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let passage = openat(&place.parent, place.name.as_slice(), flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&passage)?;
+        self.chmod_closed(&passage, stat.st_mode & 0o7777 | 0o400)?;
+        let file = reopen(&passage);
+        self.chmod_closed(&passage, stat.st_mode & 0o7777)?;
+        let sha256 = hash(std::fs::File::from(file?))?;
+        let mode = stat.st_mode & 0o7777;
+        Ok(Observed {
+            state: State::File { sha256, mode },
+            stat: Some(stat),
+        })
     }
 }
 
@@ -215,7 +262,7 @@ fn state_of(file: &OwnedFd, like: &State) -> io::Result<State> {
             mode: mode & super::super::state::DIRECTORY_BITS,
         }),
         _ => {
-            let sha256 = super::super::beneath::hash(std::fs::File::from(file.try_clone()?))?;
+            let sha256 = hash(std::fs::File::from(file.try_clone()?))?;
             Ok(State::File {
                 sha256,
                 mode: mode & 0o7777,
@@ -225,12 +272,8 @@ fn state_of(file: &OwnedFd, like: &State) -> io::Result<State> {
 }
 
 fn require_empty(place: &Place) -> Result<(), Reason> {
-    let flags = rustix::fs::OFlags::RDONLY
-        | rustix::fs::OFlags::DIRECTORY
-        | rustix::fs::OFlags::NOFOLLOW
-        | rustix::fs::OFlags::CLOEXEC;
-    let mode = rustix::fs::Mode::empty();
-    let directory = rustix::fs::openat(&place.parent, place.name.as_slice(), flags, mode);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = openat(&place.parent, place.name.as_slice(), flags, Mode::empty());
     let names = names(directory.map_err(io::Error::from)?.as_fd())?;
     if names.is_empty() {
         Ok(())

@@ -3,50 +3,101 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, RenameFlags, openat, renameat, renameat_with, symlinkat, unlinkat};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, RenameFlags, openat, renameat, renameat_with, symlinkat, unlinkat,
+};
 
-use super::super::beneath::{Place, is_absence, observe_at, open_file_at};
+use super::super::beneath::{Place, observe_at, open_file_at};
 use super::super::carry;
 use super::super::error::{CommitError, Doing as _};
+use super::super::landing::{Committed, DONE};
 use super::super::state::State;
 use super::floor::Floor;
+use super::revert::is_gone;
 use super::step::{Act, Step};
 
-impl Floor<'_> {
-    /// Moves everything that the finished steps displaced; may be called again.
-    pub(super) fn retire(&self, steps: &[Step], done: &[bool]) -> Result<(), CommitError> {
-        let store = self.landing.displaced()?;
-        for (index, (step, done)) in steps.iter().zip(done).enumerate() {
-            if *done && step.displaces() {
-                self.retire_one(index, step, &store)
-                    .doing("keep the old", &step.path)?;
-            }
+/// Whether nothing of a landing is out of reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whole {
+    Yes,
+    No,
+}
+
+impl Whole {
+    pub(super) const fn and(self, other: Self) -> Self {
+        match self {
+            Self::Yes => other,
+            Self::No => Self::No,
         }
-        self.sync(&store).doing("sync", &"the displaced files")
+    }
+}
+
+fn has(store: &OwnedFd, name: &str) -> io::Result<bool> {
+    match rustix::fs::statat(store, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => Ok(true),
+        Err(rustix::io::Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+impl Floor<'_> {
+    /// Moves what was displaced, and says in the record that the landing is over, unless a folder
+    /// with something in it has been moved away: then a later call finds it, or nobody does.
+    pub(super) fn finish(
+        &self,
+        steps: &[Step],
+        committed: &Committed,
+    ) -> Result<Whole, CommitError> {
+        let whole = self.retire(steps, &committed.done)?;
+        if whole == Whole::Yes {
+            self.landing.write(DONE, &(), self.hook)?;
+        }
+        Ok(whole)
     }
 
-    fn retire_one(&self, index: usize, step: &Step, store: &OwnedFd) -> io::Result<()> {
+    /// Moves everything that the finished steps displaced; may be called again.
+    fn retire(&self, steps: &[Step], done: &[bool]) -> Result<Whole, CommitError> {
+        let store = self.landing.displaced()?;
+        let mut whole = Whole::Yes;
+        for (index, (step, done)) in steps.iter().zip(done).enumerate() {
+            if *done && step.displaces() {
+                let retired = self.retire_one(index, step, &store);
+                whole = whole.and(retired.doing("keep the old", &step.path)?);
+            }
+        }
+        self.sync(&store).doing("sync", &"the displaced files")?;
+        Ok(whole)
+    }
+
+    fn retire_one(&self, index: usize, step: &Step, store: &OwnedFd) -> io::Result<Whole> {
         let temporary = match self.temporary(index, step) {
             Ok(temporary) => temporary,
-            Err(error) if is_absence(&error) => return Ok(()),
+            Err(error) if is_gone(&error) => return Ok(Whole::No),
             Err(error) => return Err(error),
         };
+        let name = index.to_string();
         if temporary.inode()?.is_none() {
-            return Ok(());
+            let is_kept = step.act == Act::RemoveDirectory || has(store, &name)?;
+            return Ok(if is_kept { Whole::Yes } else { Whole::No });
         }
         if step.act == Act::RemoveDirectory {
-            return self.retire_directory(step, &temporary);
+            self.retire_directory(step, &temporary)?;
+        } else {
+            self.retire_file(&temporary, store, &name)?;
         }
-        let name = index.to_string();
+        Ok(Whole::Yes)
+    }
+
+    fn retire_file(&self, temporary: &Place, store: &OwnedFd, name: &str) -> io::Result<()> {
         (self.hook)("retire");
         match renameat_with(
             &temporary.parent,
             temporary.name.as_slice(),
             store,
-            &name,
+            name,
             RenameFlags::empty(),
         ) {
-            Err(rustix::io::Errno::XDEV) => self.retire_across(&temporary, store, &name),
+            Err(rustix::io::Errno::XDEV) => self.retire_across(temporary, store, name),
             other => Ok(other?),
         }
     }
@@ -66,7 +117,7 @@ impl Floor<'_> {
     fn retire_across(&self, temporary: &Place, store: &OwnedFd, name: &str) -> io::Result<()> {
         let part = format!("{name}.part");
         loop {
-            unlinkat(store, &part, rustix::fs::AtFlags::empty()).ok();
+            unlinkat(store, &part, AtFlags::empty()).ok();
             let state = temporary.observe()?.state;
             (self.hook)("retire: copy");
             match &state {

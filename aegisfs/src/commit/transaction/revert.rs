@@ -48,6 +48,15 @@ impl Floor<'_> {
         }
     }
 
+    /// Whether what the step displaced lies in a folder that has been moved away.
+    pub(super) fn is_away(&self, step: &Step) -> bool {
+        step.displaces()
+            && self
+                .tree()
+                .passage(&step.shelter)
+                .is_err_and(|error| is_gone(&error))
+    }
+
     fn unmake_directory(&self, place: &Place, own: Own) -> io::Result<()> {
         if own.is_prepared && !own.made {
             return Ok(());
@@ -101,7 +110,7 @@ impl Floor<'_> {
             return Ok(());
         }
         self.rename(place.spot(), temporary.spot())?;
-        if temporary.inode()? == own.inode && temporary.observe()?.state == step.new {
+        if temporary.inode()? == own.inode && self.observe_own(&temporary)?.state == step.new {
             return self.unlink(temporary.spot());
         }
         // The host has written to it or replaced it: it is the host's now.
@@ -111,7 +120,7 @@ impl Floor<'_> {
     /// Removes our own file from its temporary name, unless the host wrote to it while it was
     /// published.
     fn discard(&self, index: usize, step: &Step, temporary: &Place, own: Own) -> io::Result<()> {
-        let observed = temporary.observe()?;
+        let observed = self.observe_own(temporary)?;
         let is_untouched = !own.is_prepared || observed.state == step.new;
         if is_untouched && observed.inode().is_some_and(|there| is_ours(there, own)) {
             return self.unlink(temporary.spot());
@@ -163,7 +172,7 @@ fn is_ours(inode: u64, own: Own) -> bool {
 }
 
 /// Whether the way to a name is gone, or has become a link or a mount.
-fn is_gone(error: &io::Error) -> bool {
+pub(super) fn is_gone(error: &io::Error) -> bool {
     use rustix::io::Errno;
     matches!(
         Errno::from_io_error(error),

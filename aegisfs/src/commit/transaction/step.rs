@@ -63,12 +63,16 @@ pub(crate) struct Step {
     pub(crate) shelter: RelPath,
     /// The step whose new file this name is another link to.
     pub(crate) link_of: Option<usize>,
+    /// The items that land what the step takes away under other names: without one of them it is
+    /// not taken away.
+    #[serde(default)]
+    pub(crate) carried_by: Vec<usize>,
 }
 
 /// When a step is done, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// Directories that have to become writable first.
+    /// Directories that have to let their owner in first.
     Open,
     /// Files that make place for directories.
     Clear,
@@ -84,7 +88,7 @@ pub(crate) enum Phase {
     References,
     /// The repository's index and HEAD.
     Heads,
-    /// Directories that go.
+    /// Directories that go, and old names of what has another one by now.
     Gone,
     /// Files in the place of directories.
     Fill,
@@ -109,6 +113,7 @@ impl Step {
             source: Source::Stage,
             shelter,
             link_of: None,
+            carried_by: Vec::new(),
         }
     }
 
@@ -169,10 +174,10 @@ impl Step {
             (Act::Clear, _) => Phase::Clear,
             (Act::MakeDirectory, _) => Phase::Directories,
             (Act::RemoveDirectory, _) => Phase::Gone,
+            (Act::Remove, Group::Files) if !self.carried_by.is_empty() => Phase::Gone,
             (Act::Fill, _) => Phase::Fill,
             (Act::Chmod, _) if self.old.is_directory() => {
-                let writable = |state: &State| state.mode().is_some_and(|mode| mode & 0o200 != 0);
-                if writable(&self.new) && !writable(&self.old) {
+                if self.new.lets_owner_in() && !self.old.lets_owner_in() {
                     Phase::Open
                 } else {
                     Phase::Seal
@@ -203,15 +208,21 @@ impl Step {
 }
 
 /// Sorts steps into the order in which they are done, and places their temporary names where no
-/// removed directory takes them along.
+/// removed directory takes them along, and what was displaced where no permission bits lock it in.
 pub(crate) fn arrange(steps: &mut [Step]) {
     let gone: std::collections::BTreeSet<RelPath> = steps
         .iter()
         .filter(|step| step.act == Act::RemoveDirectory)
         .map(|step| step.path.clone())
         .collect();
+    let closed: std::collections::BTreeSet<RelPath> = steps
+        .iter()
+        .filter(|step| step.phase() == Phase::Seal && !step.new.lets_owner_in())
+        .map(|step| step.path.clone())
+        .collect();
     for step in steps.iter_mut() {
-        while gone.contains(&step.shelter)
+        let displaces = step.displaces();
+        while (gone.contains(&step.shelter) || displaces && closed.contains(&step.shelter))
             && let Some((parent, _)) = step.shelter.split_last()
         {
             step.shelter = parent;
