@@ -183,6 +183,7 @@ impl Freezer<'_> {
         }
         self.entries.sort_by(|one, other| one.path.cmp(&other.path));
         self.settle_together();
+        let view = gitstate::look(&mut self);
         self.pair_moves();
         self.left.sort_by(|one, other| one.path.cmp(&other.path));
         let advances = gitstate::advances(&self);
@@ -195,15 +196,18 @@ impl Freezer<'_> {
             moves,
             ..
         } = self;
-        Ok(Frozen {
+        let mut frozen = Frozen {
             entries,
             same,
             left,
             advances,
+            view,
             stage,
             manifest,
             moves,
-        })
+        };
+        frozen.mark_records();
+        Ok(frozen)
     }
 
     /// What is left alone can keep others from landing, and those again others.
@@ -212,9 +216,24 @@ impl Freezer<'_> {
         while left != self.left.len() {
             left = self.left.len();
             self.require_parents();
+            self.require_shapes();
             self.require_arrival();
             self.require_empty_directories();
         }
+    }
+
+    /// Leaves alone what the rules about several names refuse now that others are left.
+    fn require_shapes(&mut self) {
+        let mut refused = super::shapes::judge(self.site.tree(), &self.entries);
+        let left = &mut self.left;
+        let mut number = 0;
+        self.entries.retain(|entry| {
+            let reason = refused.remove(&number);
+            number += 1;
+            let is_kept = reason.is_none();
+            left.extend(reason.map(|reason| Left::of(entry, reason)));
+            is_kept
+        });
     }
 
     /// Leaves old names alone whose content was to land under another name and does not.

@@ -4,7 +4,8 @@ use aegis_policies::{Labels, RelPath};
 use sha2::{Digest as _, Sha256};
 
 use super::git::Advance;
-use super::item::{Action, Group};
+use super::gitview::{Carried, Move, View};
+use super::item::{Action, Group, is_sensitive};
 use super::moves::Moves;
 use super::reason::Reason;
 use super::stage::Stage;
@@ -18,6 +19,7 @@ pub struct Frozen {
     pub(crate) same: Vec<Entry>,
     pub(crate) left: Vec<Left>,
     pub(crate) advances: Vec<Advance>,
+    pub(crate) view: View,
     pub(crate) stage: Stage,
     pub(crate) manifest: Digest,
     pub(crate) moves: Moves,
@@ -88,6 +90,48 @@ impl Frozen {
         &self.advances
     }
 
+    /// How references and HEAD would move.
+    #[must_use]
+    pub fn moves(&self) -> &[Move] {
+        &self.view.moves
+    }
+
+    /// The paths that commits and the index bring and that do not lie in the work tree like that.
+    #[must_use]
+    pub fn carried(&self) -> &[Carried] {
+        &self.view.carried
+    }
+
+    /// Labels the carried paths. The repository's records count as sensitive when one of these does.
+    pub fn label(&mut self, labels: &dyn Fn(&RelPath) -> Labels) {
+        for carried in &mut self.view.carried {
+            carried.label(labels);
+        }
+        self.mark_records();
+        if self.carries_sensitive() {
+            let records = self.entries.iter_mut();
+            for entry in records.filter(|entry| entry.group == Group::Git) {
+                entry.question = Some(CARRIED.to_owned());
+            }
+        }
+    }
+
+    /// Marks the repository's records by what they bring.
+    pub(crate) fn mark_records(&mut self) {
+        let carries = self.carries_sensitive();
+        let records = self.entries.iter_mut();
+        for entry in records.filter(|entry| entry.group == Group::Git) {
+            entry.sensitive = carries || is_sensitive(entry.labels);
+        }
+    }
+
+    /// Whether the repository's records bring something that a person's own tools will execute or
+    /// trust.
+    #[must_use]
+    pub fn carries_sensitive(&self) -> bool {
+        self.view.carried.iter().any(|carried| carried.sensitive)
+    }
+
     /// The SHA-256 over everything that would land.
     #[must_use]
     pub const fn manifest(&self) -> Digest {
@@ -102,6 +146,10 @@ impl Frozen {
         super::site::open_private(&self.stage.path(sha256)).map(Into::into)
     }
 }
+
+/// What a person is asked about the repository's records when they bring something sensitive.
+const CARRIED: &str =
+    "land commits that bring what your own tools run or trust, and that is not among the files";
 
 /// The hash over the entries, in one form that no two different sets share: every field with its
 /// length in front.

@@ -11,6 +11,7 @@ use super::error::{CommitError, Doing as _};
 use super::freeze::{Freezer, entry};
 use super::frozen::{Entry, Left};
 use super::git::{self, Advance, Bench};
+use super::gitview::{self, View};
 use super::item::{Group, Item};
 use super::reason::Reason;
 use super::settle::{Verdict, decide};
@@ -60,6 +61,29 @@ fn hold_together(freezer: &mut Freezer<'_>, drafts: Vec<Entry>) {
             freezer.left.extend(left);
         }
     }
+}
+
+/// Looks at what the repository's records bring; when that can not be told, none of them land.
+pub(crate) fn look(freezer: &mut Freezer<'_>) -> View {
+    let reason = match gitview::look(freezer) {
+        Ok(view) => return view,
+        Err(reason) => reason,
+    };
+    let mut together = false;
+    let (records, others): (Vec<_>, Vec<_>) = std::mem::take(&mut freezer.entries)
+        .into_iter()
+        .partition(|entry| entry.group == Group::Git);
+    freezer.entries = others;
+    for entry in records {
+        let why = if together {
+            Reason::GitTogether(reason.to_string())
+        } else {
+            reason.clone()
+        };
+        together = true;
+        freezer.left.push(Left::of(&entry, why));
+    }
+    View::default()
 }
 
 /// The lock that git on the host holds while it changes this name (or the index, for any).
@@ -121,7 +145,18 @@ fn settle_object(freezer: &Freezer<'_>, item: &Item) -> Result<(Entry, bool), Re
         return Ok((entry(item, old.clone(), old, None), false));
     }
     freezer.stage_content(item)?;
-    Ok((entry(item, old, item.agent.clone(), None), true))
+    let new = with_mode_of_git(&item.agent, &old, 0o444);
+    Ok((entry(item, old, new, None), true))
+}
+
+/// Modes inside `.git` say nothing about a commit, and a wrong one locks git out or others in: they
+/// stay as they were, or are what git gives.
+fn with_mode_of_git(agent: &State, known: &State, file: u32) -> State {
+    let new = if agent.is_directory() { 0o755 } else { file };
+    let kept = known
+        .mode()
+        .filter(|_| known.is_directory() == agent.is_directory());
+    agent.with_mode(kept.unwrap_or(new))
 }
 
 fn object_name(item: &Item) -> Option<&[u8]> {
@@ -134,7 +169,13 @@ fn settle(freezer: &Freezer<'_>, item: &Item) -> Result<Option<(Entry, Verdict)>
         return settle_index(freezer, item);
     }
     let old = freezer.observe(&item.path)?;
-    let verdict = decide(&item.base, &old, &item.agent);
+    let known = if item.base.mode().is_some() {
+        &item.base
+    } else {
+        &old
+    };
+    let agent = with_mode_of_git(&item.agent, known, 0o644);
+    let verdict = decide(&item.base, &old, &agent);
     let new = match &verdict {
         Verdict::Nothing => return Ok(None),
         Verdict::Same => old.clone(),

@@ -1,7 +1,7 @@
 //! One name on its way back.
 
-use aegis_policies::label::{Label, Labels};
 use aegis_policies::RelPath;
+use aegis_policies::label::{Label, Labels};
 
 use super::reason::Reason;
 use super::state::State;
@@ -66,15 +66,7 @@ impl Item {
     /// Whether a person's own tools will execute or trust what lands here.
     #[must_use]
     pub fn is_sensitive(&self) -> bool {
-        [
-            Label::Ci,
-            Label::BuildScript,
-            Label::RunsLater,
-            Label::AgentConfig,
-            Label::VcsLocked,
-        ]
-        .into_iter()
-        .any(|label| self.labels.has(label))
+        is_sensitive(self.labels)
     }
 
     /// Whether landing it makes a name that is not there.
@@ -91,6 +83,19 @@ impl Item {
     pub(crate) fn refuse(&mut self, reason: Reason) {
         self.refusal.get_or_insert(reason);
     }
+}
+
+/// Whether a name with these labels is one that a person's own tools will execute or trust.
+pub(crate) fn is_sensitive(labels: Labels) -> bool {
+    [
+        Label::Ci,
+        Label::BuildScript,
+        Label::RunsLater,
+        Label::AgentConfig,
+        Label::VcsLocked,
+    ]
+    .into_iter()
+    .any(|label| labels.has(label))
 }
 
 impl Action {

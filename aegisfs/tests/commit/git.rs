@@ -9,7 +9,7 @@ use aegisfs::commit::{Reason, Reversal};
 use super::env::{Env, tree, write};
 
 /// Runs git in a directory without anybody's configuration.
-fn git(at: &Path, arguments: &[&str]) -> String {
+pub fn git(at: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .args([
             "-c",
@@ -34,7 +34,7 @@ fn git(at: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn repository(root: &Path) {
+pub fn repository(root: &Path) {
     git(root, &["init", "-q"]);
     write(&root.join("file"), "one\n");
     write(&root.join("other"), "other\n");
@@ -42,7 +42,7 @@ fn repository(root: &Path) {
     git(root, &["commit", "-q", "-m", "first"]);
 }
 
-fn commit(at: &Path, message: &str) {
+pub fn commit(at: &Path, message: &str) {
     git(at, &["add", "-A"]);
     git(at, &["commit", "-q", "-m", message]);
 }

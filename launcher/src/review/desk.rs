@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use aegis_policies::journal::Journal;
 use aegis_policies::{Actor, Gate, Labeler, Policy, RelPath};
-use aegisfs::commit::{Plan, Site};
+use aegisfs::commit::{Frozen, Plan, Site};
 
 use super::words::failed;
 use crate::error::CommandError;
@@ -62,6 +62,16 @@ impl Looking {
         let select = self.select(paths)?;
         let changes = session::changes(&self.session)?;
         Plan::new(&self.site(), changes, &select, &|path| labeler.labels(path)).map_err(failed)
+    }
+
+    /// Labels what commits bring beyond the files.
+    ///
+    /// # Errors
+    /// When the repository can not be looked at.
+    pub fn label(&self, frozen: &mut Frozen) -> Result<(), CommandError> {
+        let labeler = self.labeler()?;
+        frozen.label(&|path| labeler.labels(path));
+        Ok(())
     }
 
     fn labeler(&self) -> Result<Labeler, ServeError> {

@@ -2,7 +2,7 @@
 
 use aegis_policies::RelPath;
 use aegis_policies::path::hex;
-use aegisfs::commit::State;
+use aegisfs::commit::{Carried, State};
 use serde_json::{Map, Value, json};
 
 use super::sheet::{Sheet, Shown};
@@ -18,8 +18,17 @@ pub fn as_json<'a>(sheet: &'a Sheet<'_>) -> impl Iterator<Item = String> + 'a {
         object.insert("reason".into(), reason.to_string().into());
         object
     });
+    let moves = sheet.moves.iter().map(|moved| {
+        let mut object = Map::new();
+        object.insert("reference".into(), moved.name.as_str().into());
+        object.insert("old".into(), json!(moved.old));
+        object.insert("new".into(), json!(moved.new));
+        object
+    });
     changes
         .chain(left)
+        .chain(moves)
+        .chain(sheet.carried.iter().map(carried))
         .map(|object| format!("{}\n", Value::Object(object)))
 }
 
@@ -31,6 +40,16 @@ pub(super) fn name(path: &RelPath) -> Map<String, Value> {
         object.insert("path_hex".into(), hex(path.as_bytes()).into());
     }
     object.insert("path".into(), shown.into());
+    object
+}
+
+fn carried(carried: &Carried) -> Map<String, Value> {
+    let mut object = name(&carried.path);
+    object.insert("carried_by".into(), carried.within.as_str().into());
+    object.insert("removes".into(), carried.removes.into());
+    object.insert("sensitive".into(), carried.sensitive.into());
+    let labels: Vec<_> = carried.labels.iter().map(|label| label.name()).collect();
+    object.insert("labels".into(), json!(labels));
     object
 }
 

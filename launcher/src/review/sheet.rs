@@ -6,7 +6,7 @@ use std::io::{self, Read};
 
 use aegis_policies::{Labels, RelPath};
 use aegisfs::commit::{
-    Action, Advance, Digest, Entry, Frozen, Group, Item, Plan, Reason, Site, State,
+    Action, Advance, Carried, Digest, Entry, Frozen, Group, Item, Move, Plan, Reason, Site, State,
 };
 use aegisfs::merge::Tier;
 use aegisfs::overlay::changes;
@@ -26,6 +26,10 @@ pub struct Sheet<'a> {
     pub(super) left: Vec<(RelPath, Action, Reason)>,
     /// How branches move.
     pub(super) advances: Vec<Advance>,
+    /// How references and HEAD move, where that has been looked at.
+    pub(super) moves: Vec<Move>,
+    /// What commits and the index bring that does not lie in the work tree.
+    pub(super) carried: Vec<Carried>,
     /// The repository's references and HEAD that change.
     pub(super) references: Vec<(RelPath, Action)>,
     /// How many records and objects of the repository change.
@@ -103,6 +107,8 @@ pub fn of_plan<'a>(site: &Site<'a>, plan: &Plan) -> Sheet<'a> {
             .collect(),
         left: left.collect(),
         advances: Vec::new(),
+        moves: Vec::new(),
+        carried: Vec::new(),
         references: references(records.iter().map(|item| (&item.path, item.action))),
         records: records.len(),
     };
@@ -131,6 +137,8 @@ pub fn of_frozen<'a>(site: &Site<'a>, frozen: &'a Frozen) -> Sheet<'a> {
             .collect(),
         left: left.collect(),
         advances: frozen.advances().to_vec(),
+        moves: frozen.moves().to_vec(),
+        carried: frozen.carried().to_vec(),
         references: references(records.iter().map(|entry| (&entry.path, entry.action))),
         records: records.len(),
     };

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use aegis_policies::RelPath;
 use aegis_policies::path::escape;
-use aegisfs::commit::{Reason, State};
+use aegisfs::commit::{Carried, Reason, State};
 
 use super::hunks::{self, Counts};
 use super::sheet::{Content, Sheet, Shown, Side};
@@ -108,6 +108,19 @@ pub fn sensitive(sheet: &Sheet<'_>, style: Style) -> String {
             &format!("  {:7} {} ({labels})", change.action.word(), title(change)),
         );
     }
+    let carried = sheet.carried.iter().filter(|carried| carried.sensitive);
+    let carried: Vec<_> = carried.collect();
+    if !carried.is_empty() {
+        let head = format!(
+            "{} that git would bring later, with a reset or a checkout, and that your own tools run \
+             or trust:",
+            carried.len()
+        );
+        line(&mut text, &style.paint(Ink::Warning, &head));
+    }
+    carried
+        .iter()
+        .for_each(|carried| line(&mut text, &carried_line(carried)));
     text
 }
 
@@ -155,19 +168,52 @@ fn push_repository(text: &mut String, sheet: &Sheet<'_>, style: Style) {
             .iter()
             .for_each(|summary| line(text, &format!("  {summary}")));
     }
-    let told = |path: &RelPath| {
-        let mut advances = sheet.advances.iter();
-        advances
-            .any(|advance| path.as_bytes() == format!(".git/refs/{}", advance.reference).as_bytes())
-    };
-    let others = sheet.references.iter().filter(|(path, _)| !told(path));
-    for (path, action) in others {
-        line(text, &format!("  {:7} {path}", action.word()));
+    for moved in &sheet.moves {
+        let side = |side: &Option<String>| side.as_deref().map(escaped);
+        let (old, new) = (side(&moved.old), side(&moved.new));
+        let (old, new) = (old.as_deref(), new.as_deref());
+        let (old, new) = (old.unwrap_or("nothing"), new.unwrap_or("nothing"));
+        line(text, &format!("  {}: {old} -> {new}", escaped(&moved.name)));
+    }
+    if sheet.moves.is_empty() {
+        for (path, action) in &sheet.references {
+            line(text, &format!("  {:7} {path}", action.word()));
+        }
+    }
+    let carried = sheet.carried.iter().filter(|carried| !carried.sensitive);
+    let carried: Vec<_> = carried.collect();
+    for carried in carried.iter().take(SHOWN) {
+        line(text, &carried_line(carried));
+    }
+    if let Some(more @ 1..) = carried.len().checked_sub(SHOWN) {
+        line(text, &format!("  in commits only: {more} more"));
     }
     if sheet.records > 0 && sheet.advances.is_empty() {
         let records = sheet.records;
         line(text, &format!("{records} records and objects in `.git`"));
     }
+}
+
+/// One path that lands with commits or the index and is nowhere among the files.
+fn carried_line(carried: &Carried) -> String {
+    let place = if carried.within == "index" {
+        "in the index only"
+    } else {
+        "in commits only"
+    };
+    let mut notes = vec![escaped(&carried.within)];
+    if carried.removes {
+        notes.push("removes it".to_owned());
+    }
+    if carried.sensitive {
+        let labels: Vec<_> = carried.labels.iter().map(|label| label.name()).collect();
+        notes.push(format!("sensitive: {}", labels.join(", ")));
+    }
+    format!("  {place}: {} ({})", carried.path, notes.join("; "))
+}
+
+fn escaped(text: &str) -> String {
+    escape(text.as_bytes())
 }
 
 /// `conflict` or `refused`.

@@ -42,6 +42,21 @@ pub(crate) fn sanitize(agent: &Path, host: Option<&Path>, to: &Path) -> Result<(
     clean.write().map_err(broken)
 }
 
+/// An entry of an index: path, blob and mode.
+pub(crate) type Staged = (Vec<u8>, git2::Oid, u32);
+
+/// What the index at `agent` has and the one at `host` has not.
+pub(crate) fn staged(agent: &Path, host: Option<&Path>) -> Result<Vec<Staged>, Reason> {
+    let agent = Index::open(agent).map_err(broken)?;
+    let known = host.map(remembered).unwrap_or_default();
+    let new = agent
+        .iter()
+        .filter(|entry| !known.contains_key(&meaning(entry)));
+    Ok(new
+        .map(|entry| (entry.path, entry.id, entry.mode))
+        .collect())
+}
+
 fn remembered(host: &Path) -> HashMap<Meaning, IndexEntry> {
     let Ok(host) = Index::open(host) else {
         return HashMap::new();

@@ -8,13 +8,15 @@ mod history;
 mod index;
 mod names;
 mod objects;
+mod reach;
 mod refs;
 
 pub use history::{Advance, advances};
-pub(crate) use index::{same_entries, sanitize};
+pub(crate) use index::{same_entries, sanitize, staged};
 pub(crate) use names::{Rule, is_volatile, rule};
 pub(crate) use objects::Bench;
-pub(crate) use refs::check as check_reference;
+pub(crate) use reach::{History, Leaf};
+pub(crate) use refs::{Value, check as check_reference, noted, packed, value};
 
 use aegis_policies::RelPath;
 

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use git2::{Indexer, Odb, Oid};
+use git2::{Indexer, ObjectType, Odb, Oid};
 
 use super::super::error::{CommitError, Doing as _};
 use super::super::reason::Reason;
@@ -47,13 +47,66 @@ impl Bench {
     }
 
     fn check_loose(&self, hash: &str) -> Result<(), String> {
-        let oid = Oid::from_str(hash).map_err(|error| error.message().to_owned())?;
-        let store = self.store().map_err(|error| error.message().to_owned())?;
+        let told = |error: git2::Error| error.message().to_owned();
+        let id = Oid::from_str(hash).map_err(told)?;
+        let store = self.store().map_err(told)?;
+        let (size, kind) = store.read_header(id).map_err(told)?;
+        if size > LARGEST {
+            return Err(format!(
+                "it says that it holds {size} bytes, which is too many"
+            ));
+        }
+        if size > WHOLE {
+            return self.check_stream(&store, id, kind, size);
+        }
+        self.require_packed_size(hash, size)?;
         // libgit2 hashes what it reads and compares it with the name.
-        store
-            .read(oid)
-            .map(drop)
-            .map_err(|error| error.message().to_owned())
+        store.read(id).map(drop).map_err(told)
+    }
+
+    /// What is compressed is hardly larger than what comes out; the whole file is read.
+    fn require_packed_size(&self, hash: &str, size: usize) -> Result<(), String> {
+        let (prefix, rest) = hash.split_at_checked(2).unwrap_or_default();
+        let path = self.root.join(prefix).join(rest);
+        let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
+        if usize::try_from(metadata.len()).unwrap_or(usize::MAX) > size.saturating_mul(2) + WHOLE {
+            return Err("it is followed by what does not belong to it".to_owned());
+        }
+        Ok(())
+    }
+
+    /// A large object goes through a file, so that memory does not have to hold it.
+    fn check_stream(
+        &self,
+        store: &Odb<'_>,
+        id: Oid,
+        kind: ObjectType,
+        size: usize,
+    ) -> Result<(), String> {
+        let told = |error: git2::Error| error.message().to_owned();
+        let path = self.root.join("whole");
+        let mut to = std::fs::File::create(&path).map_err(|error| error.to_string())?;
+        let (mut from, _, _) = store.reader(id).map_err(told)?;
+        let mut buffer = vec![0; 128 << 10];
+        let mut left = size;
+        while left > 0 {
+            let most = buffer.len().min(left);
+            let part = buffer.get_mut(..most).unwrap_or_default();
+            let read = from.read(part).map_err(|error| error.to_string())?;
+            if read == 0 {
+                return Err("it ends early".to_owned());
+            }
+            let part = part.get(..read).unwrap_or_default();
+            to.write_all(part).map_err(|error| error.to_string())?;
+            left -= read;
+        }
+        let found = Oid::hash_file(kind, &path).map_err(told)?;
+        std::fs::remove_file(&path).map_err(|error| error.to_string())?;
+        if found == id {
+            Ok(())
+        } else {
+            Err(format!("it is in truth `{found}`"))
+        }
     }
 
     fn check_pack(&self, file: &str) -> Result<(), String> {
@@ -100,3 +153,8 @@ fn reindex(pack: &Path, into: &Path) -> Result<String, String> {
     }
     indexer.commit().map_err(|error| error.message().to_owned())
 }
+
+/// The largest loose object that is checked in memory, in bytes.
+const WHOLE: usize = 8 << 20;
+/// The largest loose object that lands, in bytes.
+const LARGEST: usize = 256 << 20;
