@@ -223,6 +223,21 @@ fn what_was_not_kept_is_left_alone_and_the_rest_goes_back() {
     assert_eq!(undone.changed(), 1);
 }
 
+/// A directory does not go when the file that was there before can not come back.
+#[test]
+fn a_directory_stays_when_nothing_takes_its_place() {
+    let env = Env::new(|root| write(&root.join("place"), "file\n"));
+    fs::remove_file(env.agent.join("place")).unwrap();
+    fs::create_dir(env.agent.join("place")).unwrap();
+    let landed = env.land();
+    let displaced = env.session.landings().join(&landed.id).join("displaced");
+    fs::remove_file(displaced.join("0")).unwrap();
+    let undone = undo(&env);
+    let left: Vec<_> = undone.left().map(|(_, reason)| reason.clone()).collect();
+    assert_eq!(left, [Reason::NotKept]);
+    assert_eq!(env.host(), tree(&env.agent));
+}
+
 /// What can not be taken back is said, stands only in the way of the same names, and is taken back
 /// when it can be.
 #[test]

@@ -154,6 +154,7 @@ impl<'a> Transaction<'a> {
         self.hold_moved();
         self.each(Phase::Clear..=Phase::Directories, Self::publish)?;
         self.prepare()?;
+        self.hold_places()?;
         self.floor
             .landing
             .write(PREPARED, &self.prepared, self.floor.hook)?;
@@ -164,6 +165,7 @@ impl<'a> Transaction<'a> {
         self.hold_git_together()?;
         self.hold_moved();
         self.each(Phase::Gone..=Phase::Fill, Self::publish)?;
+        self.hold_places()?;
         self.sync()?;
         self.each(Phase::Seal..=Phase::Seal, Self::publish)
     }
@@ -231,6 +233,35 @@ impl<'a> Transaction<'a> {
                 *fate = Fate::Left(Reason::MovedAway(to.to_string()));
             }
         }
+    }
+
+    /// Leaves alone, or gives its name back to, what was to make place for something that does not
+    /// come.
+    fn hold_places(&mut self) -> Result<(), CommitError> {
+        let missing: BTreeMap<RelPath, Reason> = self
+            .steps
+            .iter()
+            .zip(&self.fates)
+            .filter(|(step, _)| matches!(step.act, Act::Fill | Act::MakeDirectory))
+            .filter_map(|(step, fate)| match fate {
+                Fate::Left(reason) => Some((step.path.clone(), reason.clone())),
+                _ => None,
+            })
+            .collect();
+        for index in (0..self.steps.len()).rev() {
+            let makes_place = |step: &&Step| matches!(step.act, Act::Clear | Act::RemoveDirectory);
+            let step = self.steps.get(index).filter(makes_place);
+            let Some(reason) = step.and_then(|step| missing.get(&step.path)) else {
+                continue;
+            };
+            match self.fates.get(index) {
+                Some(Fate::Done) => self.revert(index)?,
+                Some(Fate::Pending) => {}
+                _ => continue,
+            }
+            self.set_fate(index, Fate::Left(reason.clone()));
+        }
+        Ok(())
     }
 
     /// Takes every step of the repository's state back when one of them, or an object that they may
