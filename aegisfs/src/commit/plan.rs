@@ -283,7 +283,9 @@ fn hash_content(site: &Site<'_>, content: &Content) -> Result<Digest, Reason> {
 /// nothing, reading it costs as much as reading data.
 fn excessive(stat: &rustix::fs::Stat) -> Option<u64> {
     let size = u64::try_from(stat.st_size).unwrap_or(0);
-    let held = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
+    let held = u64::try_from(stat.st_blocks)
+        .unwrap_or(0)
+        .saturating_mul(512);
     let is_hollow = size > HOLLOW && held < size / 16;
     (size > LARGEST || is_hollow).then_some(size)
 }

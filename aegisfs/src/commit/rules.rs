@@ -3,9 +3,10 @@
 use std::os::fd::AsFd as _;
 
 use aegis_policies::journal::NodeKind;
-use aegis_policies::{Label, RelPath};
+use aegis_policies::{Label, Labels, RelPath};
 use rustix::fs::FileType;
 
+use super::aliases;
 use super::git;
 use super::git::Rule;
 use super::item::{Group, Item};
@@ -28,7 +29,7 @@ enum Repository {
 }
 
 /// Refuses what may not land and drops what says nothing. `items` are sorted by path.
-pub(crate) fn apply(site: &Site<'_>, items: &mut Vec<Item>) {
+pub(crate) fn apply(site: &Site<'_>, items: &mut Vec<Item>, labels: &dyn Fn(&RelPath) -> Labels) {
     let repository = repository(site);
     items.retain(|item| !is_skipped(item, repository));
     for item in items.iter_mut() {
@@ -36,10 +37,12 @@ pub(crate) fn apply(site: &Site<'_>, items: &mut Vec<Item>) {
             item.refuse(reason);
         }
     }
-    shapes::refuse_look_alikes(site.tree(), items);
-    shapes::refuse_bare_repositories(site.tree(), items);
-    shapes::refuse_changes_of_repositories(site.tree(), items);
-    shapes::refuse_orphans(items);
+    for (number, reason) in shapes::judge(site.tree(), items) {
+        if let Some(item) = items.get_mut(number) {
+            item.refuse(reason);
+        }
+    }
+    aliases::label(site.tree(), items, labels);
 }
 
 fn repository(site: &Site<'_>) -> Repository {

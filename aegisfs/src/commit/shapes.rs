@@ -1,25 +1,59 @@
-//! Rules that look at several names at once: look-alikes, repositories in disguise, and what hangs
-//! on a refused directory.
+//! Rules that look at several names at once and at what the host has beside them: look-alikes,
+//! repositories in disguise, links that lead on through others, and what hangs on a refused
+//! directory.
+//!
+//! The host's tree can change between a review and the landing, and a second session's landing can
+//! be that change. These rules are therefore asked again of what is frozen, and once more when
+//! nobody else lands any more.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use aegis_policies::RelPath;
 
 use super::beneath::Tree;
+use super::frozen::Entry;
 use super::git;
 use super::item::{Group, Item};
+use super::links;
 use super::names::fold;
 use super::reason::Reason;
 use super::state::State;
 
-/// Refuses names that other systems take for another name of the plan or of the host.
-pub(crate) fn refuse_look_alikes(tree: Tree<'_>, items: &mut [Item]) {
+/// A change of one name, as far as these rules look at it.
+pub(crate) trait Change {
+    fn path(&self) -> &RelPath;
+    fn group(&self) -> Group;
+    /// What both sides started from.
+    fn before(&self) -> &State;
+    /// What the project gets.
+    fn after(&self) -> &State;
+
+    /// Whether it makes a name of the project's that was not there.
+    fn is_new_file(&self) -> bool {
+        self.group() == Group::Files
+            && *self.before() == State::Absent
+            && *self.after() != State::Absent
+    }
+}
+
+/// What may not land, by number.
+pub(crate) fn judge(tree: Tree<'_>, changes: &[impl Change]) -> BTreeMap<usize, Reason> {
+    let mut refused = BTreeMap::new();
+    let found = look_alikes(tree, changes)
+        .into_iter()
+        .chain(bare_repositories(tree, changes))
+        .chain(changes_of_repositories(tree, changes))
+        .chain(wandering_links(tree, changes));
+    for (number, reason) in found {
+        refused.entry(number).or_insert(reason);
+    }
+    refused
+}
+
+/// Names that other systems take for another name of the plan or of the host.
+fn look_alikes(tree: Tree<'_>, changes: &[impl Change]) -> Vec<(usize, Reason)> {
     let mut made: HashMap<RelPath, HashMap<Vec<u8>, Vec<Vec<u8>>>> = HashMap::new();
-    for (parent, name) in items
-        .iter()
-        .filter(|item| is_new_file(item))
-        .filter_map(split)
-    {
+    for (_, parent, name) in new_files(changes) {
         made.entry(parent)
             .or_default()
             .entry(fold(&name))
@@ -31,58 +65,50 @@ pub(crate) fn refuse_look_alikes(tree: Tree<'_>, items: &mut [Item]) {
         for name in tree.names(parent).unwrap_or_default() {
             if let Some(names) = folds.get_mut(&fold(&name))
                 && !names.contains(&name)
-                && !goes(items, parent, &name)
+                && !goes(changes, parent, &name)
             {
                 names.push(name);
             }
         }
     }
-    for item in items.iter_mut().filter(|item| is_new_file(item)) {
-        let other = split(item).and_then(|(parent, name)| {
-            made.get(&parent)?
-                .get(&fold(&name))?
-                .iter()
-                .find(|other| **other != name)
-        });
-        if let Some(other) = other {
-            item.refuse(Reason::Collides(aegis_policies::path::escape(other)));
-        }
-    }
+    let other = |(number, parent, name): (usize, RelPath, Vec<u8>)| {
+        let names = made.get(&parent)?.get(&fold(&name))?;
+        let other = names.iter().find(|other| **other != name)?;
+        let reason = Reason::Collides(aegis_policies::path::escape(other));
+        Some((number, reason))
+    };
+    new_files(changes).filter_map(other).collect()
 }
 
-/// Refuses what would make git take a directory for a bare repository: HEAD beside objects and
-/// refs, or beside a `commondir` that points to them (git's `is_git_directory`).
-pub(crate) fn refuse_bare_repositories(tree: Tree<'_>, items: &mut [Item]) {
+/// What would make git take a directory for a bare repository: HEAD beside objects and refs, or
+/// beside a `commondir` that points to them (git's `is_git_directory`).
+fn bare_repositories(tree: Tree<'_>, changes: &[impl Change]) -> Vec<(usize, Reason)> {
+    let is_part = |name: &[u8]| PARTS.contains(&fold(name).as_slice());
+    let parts = || new_files(changes).filter(|(_, _, name)| is_part(name));
     let mut suspects: BTreeMap<RelPath, BTreeSet<Vec<u8>>> = BTreeMap::new();
-    for item in items.iter().filter(|item| is_new_file(item)) {
-        if let Some((parent, name)) = split(item)
-            && PARTS.contains(&fold(&name).as_slice())
-        {
-            suspects.entry(parent).or_default().insert(fold(&name));
-        }
+    for (_, parent, name) in parts() {
+        suspects.entry(parent).or_default().insert(fold(&name));
     }
     for (directory, parts) in &mut suspects {
         let names = tree.names(directory).unwrap_or_default();
         parts.extend(names.iter().map(|name| fold(name)));
     }
     suspects.retain(|_, parts| is_repository(parts));
-    for item in items.iter_mut().filter(|item| is_new_file(item)) {
-        if let Some((parent, name)) = split(item)
-            && suspects.contains_key(&parent)
-            && PARTS.contains(&fold(&name).as_slice())
-        {
-            item.refuse(Reason::BareRepository);
-        }
-    }
+    parts()
+        .filter(|(_, parent, _)| suspects.contains_key(parent))
+        .map(|(number, ..)| (number, Reason::BareRepository))
+        .collect()
 }
 
-/// Refuses changes of what git executes or is led elsewhere by, in a directory of the host that git
-/// takes for a repository already, whatever it is called: a fixture, a backup, a mirror.
-pub(crate) fn refuse_changes_of_repositories(tree: Tree<'_>, items: &mut [Item]) {
+/// Changes of what git executes or is led elsewhere by, in a directory of the host that git takes
+/// for a repository already, whatever it is called: a fixture, a backup, a mirror.
+fn changes_of_repositories(tree: Tree<'_>, changes: &[impl Change]) -> Vec<(usize, Reason)> {
     let mut known: HashMap<RelPath, bool> = HashMap::new();
-    let files = items.iter_mut().filter(|item| item.group == Group::Files);
-    for item in files.filter(|item| item.agent != State::Absent) {
-        let path = item.path.as_bytes();
+    let mut refused = Vec::new();
+    let files = changes.iter().enumerate();
+    let files = files.filter(|(_, change)| change.group() == Group::Files);
+    for (number, change) in files.filter(|(_, change)| *change.after() != State::Absent) {
+        let path = change.path().as_bytes();
         let starts = path
             .iter()
             .enumerate()
@@ -91,7 +117,7 @@ pub(crate) fn refuse_changes_of_repositories(tree: Tree<'_>, items: &mut [Item])
         let found = std::iter::once(0).chain(starts).any(|start| {
             let (above, rest) = path.split_at_checked(start).unwrap_or_default();
             let above = above.strip_suffix(b"/").unwrap_or(above);
-            is_locked(&fold(rest), item)
+            is_locked(&fold(rest), change)
                 && RelPath::parse(above).is_ok_and(|above| {
                     *known.entry(above).or_insert_with_key(|above| {
                         let names = tree.names(above).unwrap_or_default();
@@ -100,14 +126,35 @@ pub(crate) fn refuse_changes_of_repositories(tree: Tree<'_>, items: &mut [Item])
                 })
         });
         if found {
-            item.refuse(Reason::BareRepository);
+            refused.push((number, Reason::BareRepository));
         }
     }
+    refused
+}
+
+/// Links that lead out of the project, or into a repository, through links of the host or of the
+/// plan.
+fn wandering_links(tree: Tree<'_>, changes: &[impl Change]) -> Vec<(usize, Reason)> {
+    let plan: links::Plan<'_> = changes
+        .iter()
+        .map(|change| (change.path(), change.after()))
+        .collect();
+    let mut refused = Vec::new();
+    for (number, change) in changes.iter().enumerate() {
+        let State::Symlink { target } = change.after() else {
+            continue;
+        };
+        // A part of the plan may be left alone, so the host's links count by themselves too.
+        let found = links::resolve(tree, &plan, change.path(), target)
+            .and_then(|_| links::resolve(tree, &links::Plan::new(), change.path(), target));
+        refused.extend(found.err().map(|reason| (number, reason)));
+    }
+    refused
 }
 
 /// Whether the name `rest` of a repository is one that git executes or is led elsewhere by.
-fn is_locked(rest: &[u8], item: &Item) -> bool {
-    git::rule(rest, &item.base, &item.agent) == git::Rule::Refuse(Reason::GitLocked)
+fn is_locked(rest: &[u8], change: &impl Change) -> bool {
+    git::rule(rest, change.before(), change.after()) == git::Rule::Refuse(Reason::GitLocked)
 }
 
 /// Whether git takes a directory with these names for a repository (git's `is_git_directory`).
@@ -134,21 +181,57 @@ pub(crate) fn refuse_orphans(items: &mut [Item]) {
 
 const PARTS: [&[u8]; 4] = [b"head", b"objects", b"refs", b"commondir"];
 
-fn is_new_file(item: &Item) -> bool {
-    item.group == Group::Files && item.makes_name()
-}
-
-fn split(item: &Item) -> Option<(RelPath, Vec<u8>)> {
-    item.path
-        .split_last()
-        .map(|(parent, name)| (parent, name.to_vec()))
+/// The new names, with their numbers, as a directory and a name in it.
+fn new_files(changes: &[impl Change]) -> impl Iterator<Item = (usize, RelPath, Vec<u8>)> {
+    let new = changes.iter().enumerate();
+    let new = new.filter(|(_, change)| change.is_new_file());
+    new.filter_map(|(number, change)| {
+        let (parent, name) = change.path().split_last()?;
+        Some((number, parent, name.to_vec()))
+    })
 }
 
 /// Whether the plan removes this name, as a rename that only changes letter case does.
-fn goes(items: &[Item], parent: &RelPath, name: &[u8]) -> bool {
+fn goes(changes: &[impl Change], parent: &RelPath, name: &[u8]) -> bool {
     parent.join(name).is_ok_and(|path| {
-        items
+        changes
             .iter()
-            .any(|item| item.path == path && item.agent == State::Absent)
+            .any(|change| *change.path() == path && *change.after() == State::Absent)
     })
+}
+
+impl Change for Item {
+    fn path(&self) -> &RelPath {
+        &self.path
+    }
+
+    fn group(&self) -> Group {
+        self.group
+    }
+
+    fn before(&self) -> &State {
+        &self.base
+    }
+
+    fn after(&self) -> &State {
+        &self.agent
+    }
+}
+
+impl Change for Entry {
+    fn path(&self) -> &RelPath {
+        &self.path
+    }
+
+    fn group(&self) -> Group {
+        self.group
+    }
+
+    fn before(&self) -> &State {
+        &self.base
+    }
+
+    fn after(&self) -> &State {
+        &self.new
+    }
 }

@@ -1,9 +1,11 @@
 //! `aegis-os land`: bring changes into the project.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use aegisfs::commit::{Approval, Frozen, Item};
+use aegis_policies::path::escape;
+use aegisfs::commit::{Approval, Entry, Frozen, Group, Item};
 
 use super::{Outcome, talk};
 use crate::error::CommandError;
@@ -47,19 +49,31 @@ pub fn run(args: &Args) -> Outcome {
     decide(&desk, &args.paths, frozen)
 }
 
-/// Asks about what the person's own tools run or trust, then about everything, and lands.
+/// Asks what policy wants asked, such as about what the person's own tools run or trust, then about
+/// everything, and lands.
 pub(super) fn decide(desk: &Desk, paths: &[PathBuf], mut frozen: Frozen) -> Outcome {
-    let sensitive = frozen
-        .entries()
-        .iter()
-        .filter(|entry| entry.sensitive)
-        .count();
-    if sensitive > 0 {
-        let question = format!("Land the {sensitive} that your own tools run or trust, too");
-        if !review::ask(&question, &format!("landing {sensitive} sensitive names"))? {
-            drop(frozen);
-            frozen = freeze(desk, paths, &Item::is_sensitive)?;
+    let mut answers = Answers::new();
+    loop {
+        while let Some((question, entries)) = unanswered(&frozen, &answers) {
+            let agreed = ask_about(&question, &entries)?;
+            answers.insert(question, agreed);
         }
+        let is_no =
+            |entry: &&Entry| is_declined(&answers, entry.question.as_deref(), entry.sensitive);
+        let declined: Vec<_> = frozen.entries().iter().filter(is_no).collect();
+        if declined.is_empty() {
+            break;
+        }
+        // The repository's records land together or not at all.
+        let records = declined.iter().any(|entry| entry.group == Group::Git);
+        // What becomes of the rest can depend on what is left out, and is shown again.
+        drop(frozen);
+        frozen = freeze(desk, paths, &|item| {
+            (records && item.group == Group::Git)
+                || is_declined(&answers, item.question.as_deref(), item.is_sensitive())
+        })?;
+        let sheet = review::of_frozen(&desk.looking().site(), &frozen);
+        eprint(&review::summary(&sheet, Style::Plain));
     }
     let count = frozen.entries().len();
     if count == 0 {
@@ -74,6 +88,50 @@ pub(super) fn decide(desk: &Desk, paths: &[PathBuf], mut frozen: Frozen) -> Outc
     land(desk, frozen)
 }
 
+/// By question, whether the person agreed.
+type Answers = BTreeMap<String, bool>;
+
+/// The next question that nobody has answered, with everything that it is about.
+fn unanswered<'a>(frozen: &'a Frozen, answers: &Answers) -> Option<(String, Vec<&'a Entry>)> {
+    let question = |entry: &'a Entry| question(entry.question.as_deref(), entry.sensitive);
+    let mut open = frozen.entries().iter().filter_map(question);
+    let next = open.find(|question| !answers.contains_key(*question))?;
+    let entries = frozen.entries().iter();
+    let about = entries.filter(|entry| question(entry) == Some(next));
+    Some((next.to_owned(), about.collect()))
+}
+
+fn is_declined(answers: &Answers, own: Option<&str>, is_sensitive: bool) -> bool {
+    question(own, is_sensitive).is_some_and(|question| answers.get(question) == Some(&false))
+}
+
+/// What is asked about a name: what policy says, and about a sensitive one something in any case.
+fn question(own: Option<&str>, is_sensitive: bool) -> Option<&str> {
+    own.or(is_sensitive.then_some("land a name that your own tools run or trust"))
+}
+
+fn ask_about(question: &str, entries: &[&Entry]) -> Result<bool, CommandError> {
+    let count = entries.len();
+    talk::say(&format!("a question about {count} of these:"));
+    for entry in entries.iter().take(SHOWN) {
+        talk::say(&format!("  {:7} {}", entry.action.word(), entry.path));
+    }
+    if count > SHOWN {
+        talk::say(&format!("  and {} more", count - SHOWN));
+    }
+    let question = escape(question.trim_end_matches('?').as_bytes());
+    let mut letters = question.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    let question: String = first.into_iter().chain(letters).collect();
+    review::ask(
+        &format!("{question}, too"),
+        &format!("landing {count} of these names"),
+    )
+}
+
+/// How many names a question lists.
+const SHOWN: usize = 40;
+
 /// Freezes what would land, without what is `declined`.
 pub(super) fn freeze(
     desk: &Desk,
@@ -82,7 +140,10 @@ pub(super) fn freeze(
 ) -> Result<Frozen, CommandError> {
     let mut plan = desk.plan(paths)?;
     plan.decline(declined);
-    plan.freeze(&desk.looking().site()).map_err(review::failed)
+    let frozen = plan.freeze(&desk.looking().site());
+    let mut frozen = frozen.map_err(review::failed)?;
+    desk.looking().label(&mut frozen)?;
+    Ok(frozen)
 }
 
 fn land(desk: &Desk, frozen: Frozen) -> Outcome {

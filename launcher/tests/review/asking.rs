@@ -106,6 +106,49 @@ fn what_your_tools_run_is_a_question_of_its_own() {
 }
 
 #[test]
+fn what_policy_wants_asked_is_asked_and_the_rest_is_shown_again() {
+    let world = World::of(Person::Myself);
+    let policy = "@id(\"data\") @ask(\"land a change of data\") \
+                  forbid (principal, action == Action::\"workspace.commit\", \
+                  resource is ProjectPath) when { resource.path like \"data*\" };";
+    world
+        .run("echo x > new; echo x > data-1; echo x > data-2")
+        .ok();
+    world.write("home/.aegis/policy.cedar", policy);
+    let question = "Land a change of data, too? Type `yes` to agree: ";
+    let last = "names in the project? Type `yes` to agree: ";
+    let (status, shown) = on_terminal(&world, "land", &[(question, "no\n"), (last, "yes\n")]);
+    assert_eq!(status, 1, "{shown}");
+    assert!(shown.contains("a question about 2 of these:"), "{shown}");
+    let (before, after) = shown.split_once(question).unwrap();
+    assert!(before.contains("create  data-2"), "{shown}");
+    assert!(
+        after.contains("refused  data-2: you left it out"),
+        "{shown}"
+    );
+    assert!(after.contains("  create  new"), "{shown}");
+    assert!(world.project().join("new").exists());
+    assert!(!world.project().join("data-1").exists());
+    let (status, shown) = on_terminal(&world, "land", &[(question, "yes\n"), (last, "yes\n")]);
+    assert_eq!(status, 0, "{shown}");
+    assert!(world.project().join("data-1").exists());
+}
+
+#[test]
+fn what_is_left_out_keeps_its_old_name() {
+    let world = World::of(Person::Myself);
+    world.run("mv kept Makefile; echo x > new").ok();
+    let answers = [
+        ("trust, too? Type `yes` to agree: ", "no\n"),
+        ("in the project? Type `yes` to agree: ", "yes\n"),
+    ];
+    let (status, shown) = on_terminal(&world, "land", &answers);
+    assert_eq!(status, 1, "{shown}");
+    assert!(world.project().join("kept").exists(), "{shown}");
+    assert!(world.project().join("new").exists(), "{shown}");
+}
+
+#[test]
 fn without_a_terminal_nobody_agrees() {
     let world = World::of(Person::Myself);
     world.run("echo x > new").ok();
