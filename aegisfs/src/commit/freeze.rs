@@ -186,7 +186,7 @@ impl Freezer<'_> {
         let view = gitstate::look(&mut self);
         self.pair_moves();
         self.left.sort_by(|one, other| one.path.cmp(&other.path));
-        let advances = gitstate::advances(&self);
+        let advances = gitstate::advances(&self, &view);
         let manifest = manifest(&self.entries);
         let Self {
             stage,

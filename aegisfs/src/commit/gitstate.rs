@@ -1,11 +1,9 @@
 //! Freezing the project's own `.git`: objects by themselves, everything else together or not at
 //! all.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use aegis_policies::RelPath;
-use git2::Oid;
 
 use super::error::{CommitError, Doing as _};
 use super::freeze::{Freezer, entry};
@@ -69,18 +67,19 @@ pub(crate) fn look(freezer: &mut Freezer<'_>) -> View {
         Ok(view) => return view,
         Err(reason) => reason,
     };
-    let mut together = false;
     let (records, others): (Vec<_>, Vec<_>) = std::mem::take(&mut freezer.entries)
         .into_iter()
         .partition(|entry| entry.group == Group::Git);
     freezer.entries = others;
-    for entry in records {
-        let why = if together {
-            Reason::GitTogether(reason.to_string())
-        } else {
+    let text = reason.to_string();
+    let is_about = |entry: &Entry| text.contains(&format!("`{}`", entry.path));
+    let culprit = records.iter().position(is_about).unwrap_or_default();
+    for (number, entry) in records.into_iter().enumerate() {
+        let why = if number == culprit {
             reason.clone()
+        } else {
+            Reason::GitTogether(text.clone())
         };
-        together = true;
         freezer.left.push(Left::of(&entry, why));
     }
     View::default()
@@ -246,67 +245,12 @@ fn read(path: &Path) -> Result<Vec<u8>, Reason> {
 }
 
 /// How the branches move. Words for the review only: what can not be read is not told.
-pub(crate) fn advances(freezer: &Freezer<'_>) -> Vec<Advance> {
-    use std::os::fd::AsRawFd as _;
-    let host = PathBuf::from(format!(
-        "/proc/self/fd/{}/.git/objects",
-        freezer.site.tree().root().as_raw_fd()
-    ));
-    let bench = freezer.stage.bench().join("objects");
-    let stores = [host.as_path(), bench.as_path()];
-    let known = head(freezer);
-    let branches = freezer.entries.iter().filter_map(|entry| {
-        let name = entry.path.as_bytes().strip_prefix(b".git/refs/")?;
-        name.starts_with(b"heads/").then_some((name, entry))
+pub(crate) fn advances(freezer: &Freezer<'_>, view: &View) -> Vec<Advance> {
+    let stores = gitview::stores(freezer);
+    let stores = stores.each_ref().map(PathBuf::as_path);
+    let told = view.tips.iter().map(|tip| {
+        // A new branch counts only what is new.
+        git::advances(&stores, &tip.name, tip.old, tip.new, view.head.as_slice())
     });
-    branches
-        .filter_map(|(name, entry)| {
-            let new = oid(&read(&freezer.stage.path(entry.new.sha256()?)).ok()?)?;
-            let old = freezer
-                .site
-                .tree()
-                .file(&entry.path)
-                .ok()
-                .and_then(|file| oid(&all(file)?));
-            git::advances(
-                &stores,
-                &String::from_utf8_lossy(name),
-                old,
-                new,
-                known.as_slice(),
-            )
-            .ok()
-        })
-        .collect()
-}
-
-/// What the host's HEAD is at, so that a new branch counts only what is new.
-fn head(freezer: &Freezer<'_>) -> Option<Oid> {
-    let read = |path: &[u8]| all(freezer.site.tree().file(&RelPath::parse(path).ok()?).ok()?);
-    let head = read(b".git/HEAD")?;
-    let Some(name) = head.strip_prefix(b"ref: ") else {
-        return oid(&head);
-    };
-    let name = name.trim_ascii();
-    let loose = read(&[b".git/", name].concat()).and_then(|content| oid(&content));
-    loose.or_else(|| {
-        let packed = read(b".git/packed-refs")?;
-        let line = packed
-            .split(|byte| *byte == b'\n')
-            .find(|line| line.ends_with(name))?;
-        oid(line.get(..40)?)
-    })
-}
-
-fn oid(content: &[u8]) -> Option<Oid> {
-    Oid::from_str(std::str::from_utf8(content).ok()?.trim_ascii()).ok()
-}
-
-fn all(file: std::os::fd::OwnedFd) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::fs::File::from(file)
-        .take(16 << 20)
-        .read_to_end(&mut bytes)
-        .ok()?;
-    Some(bytes)
+    told.filter_map(Result::ok).collect()
 }

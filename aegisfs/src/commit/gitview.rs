@@ -50,6 +50,17 @@ pub struct Carried {
 pub(crate) struct View {
     pub(crate) moves: Vec<Move>,
     pub(crate) carried: Vec<Carried>,
+    pub(crate) tips: Vec<Tip>,
+    /// What the host's HEAD is at.
+    pub(crate) head: Option<Oid>,
+}
+
+/// Where a branch is and would be.
+#[derive(Debug)]
+pub(crate) struct Tip {
+    pub(crate) name: String,
+    pub(crate) old: Option<Oid>,
+    pub(crate) new: Oid,
 }
 
 impl Carried {
@@ -69,17 +80,14 @@ pub(crate) fn look(freezer: &Freezer<'_>) -> Result<View, Reason> {
     if records.entries.is_empty() {
         return Ok(View::default());
     }
-    let host = PathBuf::from(format!(
-        "/proc/self/fd/{}/.git/objects",
-        freezer.site.tree().root().as_raw_fd()
-    ));
-    let bench = freezer.stage.bench().join("objects");
-    let tips = records.host_tips()?;
+    let [host, bench] = stores(freezer);
+    let known = records.host_tips()?;
     let mut looking = Looking {
-        history: History::new(&[&host, &bench], &tips)?,
+        history: History::new(&[&host, &bench], &known)?,
         work: WorkTree::new(freezer),
         records: &records,
         carried: BTreeMap::new(),
+        tips: Vec::new(),
     };
     let moves = looking.references()?;
     looking.notes()?;
@@ -87,7 +95,16 @@ pub(crate) fn look(freezer: &Freezer<'_>) -> Result<View, Reason> {
     Ok(View {
         moves,
         carried: looking.carried.into_values().collect(),
+        tips: looking.tips,
+        head: records.resolve(Side::Host, "HEAD").ok().flatten(),
     })
+}
+
+/// Where the host's and the agent's objects are.
+pub(crate) fn stores(freezer: &Freezer<'_>) -> [PathBuf; 2] {
+    let root = freezer.site.tree().root().as_raw_fd();
+    let host = PathBuf::from(format!("/proc/self/fd/{root}/.git/objects"));
+    [host, freezer.stage.bench().join("objects")]
 }
 
 /// The repository's records on both sides.
@@ -221,6 +238,7 @@ struct Looking<'a> {
     work: WorkTree<'a>,
     records: &'a Records<'a>,
     carried: BTreeMap<RelPath, Carried>,
+    tips: Vec<Tip>,
 }
 
 impl Looking<'_> {
@@ -256,7 +274,14 @@ impl Looking<'_> {
             return Err(undescribed(name));
         }
         let old = self.records.resolve(Side::Host, name).ok().flatten();
-        self.tip(name, old, tip)
+        self.tip(name, old, tip)?;
+        if let Some(branch) = name.strip_prefix("refs/")
+            && branch.starts_with("heads/")
+        {
+            let (name, new) = (branch.to_owned(), tip);
+            self.tips.push(Tip { name, old, new });
+        }
+        Ok(())
     }
 
     /// What a new reference brings is what the host's HEAD has not; one that only names what the

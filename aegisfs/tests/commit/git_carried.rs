@@ -116,6 +116,12 @@ fn tags_packed_references_and_another_head_are_looked_into() {
             true
         )]
     );
+    let advances: Vec<_> = frozen
+        .advances()
+        .iter()
+        .map(|one| (one.reference.as_str(), one.commits))
+        .collect();
+    assert_eq!(advances, [("heads/topic", 0)]);
     let moves: Vec<_> = frozen
         .moves()
         .iter()

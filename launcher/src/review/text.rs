@@ -53,9 +53,11 @@ pub fn as_stat(sheet: &Sheet<'_>, style: Style) -> String {
 pub fn summary(sheet: &Sheet<'_>, style: Style) -> String {
     let mut text = notices(sheet, style);
     for change in sheet.changes.iter().take(SHOWN) {
+        let note = change.note.map(|note| format!(" ({note})"));
+        let note = note.unwrap_or_default();
         line(
             &mut text,
-            &format!("  {:7} {}", change.action.word(), title(change)),
+            &format!("  {:7} {}{note}", change.action.word(), title(change)),
         );
     }
     if let Some(more) = sheet
@@ -182,6 +184,12 @@ fn push_repository(text: &mut String, sheet: &Sheet<'_>, style: Style) {
     }
     let carried = sheet.carried.iter().filter(|carried| !carried.sensitive);
     let carried: Vec<_> = carried.collect();
+    if !carried.is_empty() {
+        let count = carried.len();
+        let head =
+            format!("{count} others that git would bring later, with a reset or a checkout:");
+        line(text, &style.paint(Ink::Head, &head));
+    }
     for carried in carried.iter().take(SHOWN) {
         line(text, &carried_line(carried));
     }

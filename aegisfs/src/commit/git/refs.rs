@@ -23,6 +23,7 @@ pub(crate) fn check(rest: &[u8], content: &[u8]) -> Result<(), Reason> {
         b"packed-refs" => content.split(|byte| *byte == b'\n').all(is_packed_line),
         b"FETCH_HEAD" => lines(content).all(is_fetched),
         rest if rest.starts_with(b"refs/") => is_name(rest) && value(content).is_some(),
+        rest if rest.starts_with(b"logs/") => lines(content).all(is_logged),
         rest if names_objects(rest) => lines(content).all(is_oid),
         _ => true,
     };
@@ -100,6 +101,16 @@ fn is_fetched(line: &[u8]) -> bool {
     plain && shaped.is_some_and(|(id, rest)| is_oid(id) && rest.starts_with(b"\t"))
 }
 
+/// A line of a log: what the reference held, what it holds, and who made it so. The message is the
+/// first line of a commit's, whatever that is.
+fn is_logged(line: &[u8]) -> bool {
+    let field = |at: usize| match line.get(at..).and_then(|line| line.split_at_checked(40)) {
+        Some((id, [b' ', ..])) => id.iter().all(u8::is_ascii_hexdigit),
+        _ => false,
+    };
+    field(0) && field(41)
+}
+
 /// A replacement reference would exchange one object for another behind every command. A branch or
 /// tag that starts with a dash is an option to many of them, and one called `HEAD` hides the real
 /// one (gitrevisions).
@@ -152,6 +163,10 @@ mod tests {
             ("COMMIT_EDITMSG", "anything"),
             ("MERGE_HEAD", &format!("{OID}\n{OID}\n")),
             (
+                "logs/HEAD",
+                &format!("{OID} {OID} A <a@b> 0 +0000\tcommit: x\n"),
+            ),
+            (
                 "FETCH_HEAD",
                 &format!("{OID}\tnot-for-merge\tbranch 'x' of y\n"),
             ),
@@ -180,6 +195,7 @@ mod tests {
             ("FETCH_HEAD", "\x1b]0;title\x07"),
             ("MERGE_HEAD", "garbage"),
             ("ORIG_HEAD", "0123\n"),
+            ("logs/HEAD", "0123 4567 A <a@b> 0 +0000\tx\n"),
             ("packed-refs", &replaced),
             ("packed-refs", "short refs/heads/x\n"),
         ] {
