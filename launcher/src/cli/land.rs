@@ -22,10 +22,10 @@ pub struct Args {
     /// The session, or the first letters of its id.
     #[arg(long, short)]
     session: Option<String>,
-    /// Do not ask.
+    /// Agree to everything that would be asked.
     #[arg(long)]
     yes: bool,
-    /// Only these files and folders.
+    /// Only these files and folders. What was moved is named by its new place.
     paths: Vec<PathBuf>,
 }
 
