@@ -75,6 +75,12 @@ impl Entry {
     }
 
     fn parse(text: &str) -> Result<Self, NameError> {
+        if text.contains('/') {
+            return Err(NameError::Url);
+        }
+        if text.starts_with("*.") {
+            return Err(NameError::Star);
+        }
         let (host, port) = split_port(text.as_bytes());
         let port = port.map(parse_port).transpose()?;
         Ok(Self {
@@ -188,6 +194,13 @@ mod tests {
             listing(&["localhost:5432"], "127.0.0.1:5432"),
             Listing::Absent
         );
+    }
+
+    #[test]
+    fn what_people_write_instead_is_told_apart() {
+        let reason = |entry| AllowList::parse([entry]).unwrap_err().to_string();
+        assert!(reason("http://a.example/").contains("leave out `http://`"));
+        assert!(reason("*.a.example").contains("write `.example.com`"));
     }
 
     #[test]

@@ -90,6 +90,13 @@ impl Desk {
         }
     }
 
+    /// Journals that what `permit` allows was begun and did not come about.
+    pub(crate) fn fail(&self, permit: &Permit, reason: &str) {
+        let effect = permit.effect().clone();
+        let reason = format!("{FAILED}{reason}");
+        self.record(permit, Event::Blocked { effect, reason });
+    }
+
     /// Counts a refusal; `false` when the same one is on the record already, so that a loop can not
     /// fill the disk with its own refusals.
     fn is_news(&self, event: &Event) -> bool {
@@ -138,6 +145,9 @@ fn leaving(kind: Kind, scope: Scope) -> Effect {
         reversibility: Reversibility::Irreversible,
     }
 }
+
+/// How the reason of an [`Event::Blocked`] begins when nobody refused: a permitted connection failed.
+pub const FAILED: &str = "failed: ";
 
 /// Refusals remembered at one time.
 const MOST_NOTED: usize = 8192;

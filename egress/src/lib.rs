@@ -43,6 +43,7 @@ mod upstream;
 mod words;
 
 pub use allow::AllowList;
+pub use desk::FAILED;
 pub use dial::{Resolve, SystemResolver};
 pub use door::{Door, Entrance, Summary};
 pub use environment::environment;

@@ -32,6 +32,12 @@ pub enum NameError {
     /// Nothing stands where the host should be.
     #[error("the host is empty")]
     Empty,
+    /// A URL or a path where a host should be.
+    #[error("it is more than a host; leave out `http://` and the path")]
+    Url,
+    /// A `*` in front, as other lists have it.
+    #[error("write `.example.com` for `*.example.com`: it means the name and every name below it")]
+    Star,
     /// RFC 1035 limits a name to 253 characters and a label to 63.
     #[error("the host or one of its labels is empty or too long")]
     Length,

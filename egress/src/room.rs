@@ -89,8 +89,11 @@ impl Room {
             .map_err(|error| words::unrecorded(&error))?;
         let dialled = self.dialer.dial(destination, listing).await;
         dialled.map_err(|error| {
-            if let DialError::Forbidden { .. } = error {
-                self.desk.block_permitted(permit, &error.to_string());
+            match error {
+                DialError::Forbidden { .. } => {
+                    self.desk.block_permitted(permit, &error.to_string());
+                }
+                _ => self.desk.fail(permit, &error.to_string()),
             }
             words::not_connected(destination, &error)
         })

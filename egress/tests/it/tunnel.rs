@@ -85,6 +85,9 @@ fn a_host_that_does_not_answer_is_reported() {
         answer.starts_with("HTTP/1.1 502 aegis-os could not open the connection"),
         "{answer}"
     );
+    let (_, events) = house.close();
+    let is_end = |event: &Event| matches!(event, Event::Blocked { reason, .. } if reason.starts_with(aegis_egress::FAILED));
+    assert!(events.iter().any(is_end), "{events:?}");
 }
 
 #[test]
