@@ -30,7 +30,7 @@ pub struct Args {
 /// # Errors
 /// When the session or its journal can not be read.
 pub fn run(args: &Args) -> Outcome {
-    let session = session::find(args.session.as_deref())?;
+    let session = session::look_up(args.session.as_deref())?;
     let mut output = BufWriter::new(io::stdout().lock());
     print(&session.dir().journal(), args.json, &mut output)?;
     Ok(ExitCode::SUCCESS)

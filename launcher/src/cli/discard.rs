@@ -63,6 +63,6 @@ fn wanted(given: Option<&str>) -> Result<SessionId, SessionError> {
             let home = AegisHome::open()?.ok_or_else(|| unknown(prefix))?;
             session::find_id(&home, prefix)
         }),
-        None => session::find(None).map(|session| session.id().clone()),
+        None => session::look_up(None).map(|session| session.id().clone()),
     }
 }

@@ -39,7 +39,7 @@ Examples:
 /// # Errors
 /// When the session is running or can not be started.
 pub fn run(args: &Args) -> Outcome {
-    let session = session::find(args.session.as_deref())?;
+    let session = session::look_up(args.session.as_deref())?;
     let command = wanted(args, &session)?;
     let home = AegisHome::create()?;
     let project = Project::of(&session)?;

@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use aegis_policies::path::{escape, shorten};
 use serde_json::json;
 
 use super::{Outcome, talk};
+use crate::session::pending::Pending;
 use crate::session::{self, Activity, Listing, Session};
 
 /// Lists the sessions, newest first.
@@ -76,37 +78,81 @@ pub fn object(session: &Session) -> serde_json::Value {
 }
 
 fn lines(listing: &Listing) -> String {
-    listing
-        .sessions
-        .iter()
-        .map(|session| format!("{}\n", object(session)))
-        .collect()
+    let mut look = Look::new();
+    let lines = listing.sessions.iter().map(|session| {
+        let pending = look.at(session);
+        let mut object = object(session);
+        if let Some(fields) = object.as_object_mut() {
+            let word = pending.map(Pending::shown);
+            fields.insert("changes".to_owned(), word.into());
+            fields.insert("to_land".to_owned(), pending.map(to_land).into());
+        }
+        format!("{object}\n")
+    });
+    lines.collect()
 }
+
+fn to_land(pending: Pending) -> usize {
+    match pending {
+        Pending::Names(count) => count,
+        _ => 0,
+    }
+}
+
+/// Looks at what sessions have to land, for a bounded time in all.
+struct Look(Instant);
+
+impl Look {
+    fn new() -> Self {
+        Self(Instant::now())
+    }
+
+    /// `None` when it is not known, such as of a session that runs.
+    fn at(&mut self, session: &Session) -> Option<Pending> {
+        let left = ALTOGETHER.saturating_sub(self.0.elapsed());
+        Pending::of(session.id(), left.min(EACH))
+    }
+}
+
+/// How long the list may look at one session.
+const EACH: Duration = Duration::from_secs(1);
+/// How long it may look at all of them.
+const ALTOGETHER: Duration = Duration::from_secs(4);
 
 fn table(listing: &Listing) -> String {
     if listing.sessions.is_empty() {
         return String::new();
     }
-    let mut text = row("SESSION", "STATE", "STARTED (UTC)", "AGENT", "PROJECT");
+    let mut text = row([
+        "SESSION",
+        "STATE",
+        "CHANGES",
+        "STARTED (UTC)",
+        "AGENT",
+        "PROJECT",
+    ]);
+    let mut look = Look::new();
     for session in &listing.sessions {
         let record = session.record();
-        text.push_str(&row(
+        let pending = look.at(session);
+        text.push_str(&row([
             session.id().as_str(),
             &activity(session),
+            &pending.map_or_else(|| "?".to_owned(), Pending::shown),
             &record.created.readable(),
             &shorten(&escape(record.agent.as_bytes())),
             &shorten(&record.project.shown()),
-        ));
+        ]));
     }
     text
 }
 
-fn row(id: &str, state: &str, started: &str, agent: &str, project: &str) -> String {
+fn row([id, state, changes, started, agent, project]: [&str; 6]) -> String {
     let mut line = String::new();
     // Writing to a string can not fail.
     let _ok = writeln!(
         line,
-        "{id:20}  {state:12}  {started:19}  {agent:12}  {project}"
+        "{id:20}  {state:12}  {changes:13}  {started:19}  {agent:12}  {project}"
     );
     line
 }

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::sessions::{activity, object};
 use super::{Outcome, talk};
 use crate::error::CommandError;
+use crate::session::pending::unlanded;
 use crate::session::record::MountMode;
 use crate::session::summary::{self, Counts, Effects, Span};
 use crate::session::{self, Record, Session};
@@ -28,7 +29,7 @@ pub struct Args {
 /// # Errors
 /// When the session can not be read.
 pub fn run(args: &Args) -> Outcome {
-    let session = session::find(args.session.as_deref())?;
+    let session = session::look_up(args.session.as_deref())?;
     let text = if args.json {
         as_json(&session)?
     } else {
@@ -53,7 +54,7 @@ fn as_text(session: &Session) -> Result<String, CommandError> {
     for (title, value) in fields {
         let _ok = writeln!(text, "{title:8} {}", shorten(&value));
     }
-    let changed = session::changes(session)?;
+    let changed = unlanded(session, session::changes(session)?)?;
     for (title, content) in summary::lines(&changed, &Effects::read(session, Span::Whole)?) {
         let _ok = writeln!(text, "{title:8} {content}");
     }
@@ -83,7 +84,7 @@ fn tier(record: &Record) -> String {
 }
 
 fn as_json(session: &Session) -> Result<String, CommandError> {
-    let counts = Counts::of(&session::changes(session)?);
+    let counts = Counts::of(&unlanded(session, session::changes(session)?)?);
     let effects = Effects::read(session, Span::Whole)?;
     let refused: Vec<_> = effects
         .refused
@@ -103,6 +104,9 @@ fn as_json(session: &Session) -> Result<String, CommandError> {
                 "deleted": counts.deleted,
             }),
         );
+        let landed = effects.landings.last();
+        let landed = landed.map(|at| json!({"names": effects.landings.names(), "at": at}));
+        fields.insert("landed".to_owned(), landed.into());
         fields.insert("refused".to_owned(), refused.into());
         fields.insert("connections".to_owned(), json!(effects.connections));
         fields.insert("requests".to_owned(), json!(effects.requests));

@@ -7,6 +7,7 @@ use aegisfs::commit::Reversal;
 use super::land::status;
 use super::{Outcome, talk};
 use crate::review::{self, Desk};
+use crate::session::summary::count;
 
 /// Takes the last landing of a session back. A name that you changed since is left alone.
 #[derive(Debug, clap::Args)]
@@ -34,8 +35,9 @@ pub fn run(args: &Args) -> Outcome {
     for path in paths.iter().take(SHOWN) {
         talk::say(&format!("  {path}"));
     }
-    let question = format!("Take {} names back to what they were before", paths.len());
-    let matter = format!("taking {} names back", paths.len());
+    let names = count(paths.len() as u64, "name");
+    let question = format!("Take {names} back to what was there before");
+    let matter = format!("taking {names} back");
     if !args.yes && !review::ask(&question, &matter)? {
         talk::say("nothing was changed");
         return Ok(ExitCode::FAILURE);

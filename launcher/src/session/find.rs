@@ -2,12 +2,15 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::Session;
 use super::error::SessionError;
 use super::home::AegisHome;
 use super::id::SessionId;
+use super::pending::Pending;
 use super::stale::unmount_leftovers;
+use crate::cli::talk;
 
 /// All sessions of the user.
 #[derive(Debug, Default)]
@@ -18,12 +21,25 @@ pub struct Listing {
     pub damaged: Vec<SessionId>,
 }
 
+/// As [`look_up`]; says so when nobody named a session, the newest one has nothing to land and another
+/// one of the same project has.
+///
+/// # Errors
+/// As there.
+pub fn find(given: Option<&str>) -> Result<Session, SessionError> {
+    let session = look_up(given)?;
+    if given.is_none() {
+        point_out(&session)?;
+    }
+    Ok(session)
+}
+
 /// The session whose id starts with `given`, or else the newest one of the project that the current
 /// directory is in.
 ///
 /// # Errors
 /// When there is no such session, or more than one.
-pub fn find(given: Option<&str>) -> Result<Session, SessionError> {
+pub fn look_up(given: Option<&str>) -> Result<Session, SessionError> {
     let Some(home) = AegisHome::open()? else {
         return Err(given.map_or_else(none_here, unknown));
     };
@@ -74,6 +90,34 @@ pub fn find_id(home: &AegisHome, prefix: &str) -> Result<SessionId, SessionError
         }),
     }
 }
+
+/// Names another session of the same project when `newest` has nothing to land and that one has.
+fn point_out(newest: &Session) -> Result<(), SessionError> {
+    let is_other =
+        |other: &Session| other.id() != newest.id() && other.project() == newest.project();
+    let others: Vec<_> = list()?.sessions.into_iter().filter(is_other).collect();
+    if others.is_empty() || is_open(newest) != Some(false) {
+        return Ok(());
+    }
+    let mut others = others.iter().take(LOOKED_AT);
+    if let Some(other) = others.find(|other| is_open(other) == Some(true)) {
+        let (used, id) = (newest.id(), other.id());
+        talk::say(&format!(
+            "aegis-os: this is about session `{used}`, the newest one; session `{id}` has changes \
+             that have not landed: `aegis-os diff --session {id}`"
+        ));
+    }
+    Ok(())
+}
+
+fn is_open(session: &Session) -> Option<bool> {
+    Pending::of(session.id(), PATIENCE).map(Pending::is_open)
+}
+
+/// How long a look at one session may take.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How many of the other sessions are looked at.
+const LOOKED_AT: usize = 8;
 
 fn newest_here(listing: Listing) -> Result<Session, SessionError> {
     let here = current_directory();

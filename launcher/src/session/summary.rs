@@ -4,18 +4,18 @@ mod counts;
 mod effects;
 
 use std::fmt::Write;
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
 use aegis_policies::path::shorten;
 use aegisfs::overlay::changes::Change;
 
-pub use counts::Counts;
-pub use effects::{Effects, Span, Tally};
+pub use counts::{Counts, count};
+pub use effects::{Effects, Landings, Span, Tally};
 
 use super::launch::Finished;
-use super::{Session, changes, find};
+use super::pending::{unlanded, within};
+use super::{Session, changes, look_up};
 use crate::error::CommandError;
 use counts::{is_git_record, work};
 
@@ -52,27 +52,22 @@ pub fn of_run(finished: Finished) -> Result<String, CommandError> {
 }
 
 fn look(session: &Session) -> Result<(Lines, bool), CommandError> {
-    let changed = changes(session)?;
     let effects = Effects::read(session, Span::LastRun)?;
+    let mut changed = changes(session)?;
+    if effects.landings.last().is_some() {
+        changed = unlanded(session, changed)?;
+    }
     Ok((lines(&changed, &effects), !changed.is_empty()))
-}
-
-/// What `work` gives, unless it takes longer than `patience`; it is then left to itself, and ends with
-/// the process.
-fn within<T: Send + 'static>(
-    patience: Duration,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
-    let (done, waiting) = mpsc::channel();
-    // Nobody waits any more where this fails.
-    thread::spawn(move || done.send(work()));
-    waiting.recv_timeout(patience).ok()
 }
 
 /// What changed, was refused and went over the network, each line with its title.
 #[must_use]
 pub fn lines(changed: &[Change], effects: &Effects) -> Lines {
     let mut lines = vec![("changed", shown_changes(changed))];
+    if let Some(last) = effects.landings.last() {
+        let names = count(effects.landings.names(), "name");
+        lines.push(("landed", format!("{names}, {} UTC", last.readable())));
+    }
     let titles = std::iter::once("refused").chain(std::iter::repeat(""));
     for (title, ((kind, policies), tally)) in titles.zip(&effects.refused) {
         lines.push((title, shown_refusal(kind, policies, tally)));
@@ -80,14 +75,18 @@ pub fn lines(changed: &[Change], effects: &Effects) -> Lines {
     let requests = effects
         .requests
         .iter()
-        .map(|(name, count)| format!("{} ({count} requests)", shorten(name)));
+        .map(|(name, times)| format!("{} ({})", shorten(name), count(*times, "request")));
     let tunnels = effects
         .connections
         .iter()
-        .map(|(name, count)| format!("{} ({count} connections)", shorten(name)));
+        .map(|(name, times)| format!("{} ({})", shorten(name), count(*times, "connection")));
     let network: Vec<_> = requests.chain(tunnels).collect();
     if !network.is_empty() {
         lines.push(("network", network.join(", ")));
+    }
+    let titles = std::iter::once("failed").chain(std::iter::repeat(""));
+    for (title, ((kind, reason), tally)) in titles.zip(&effects.failed) {
+        lines.push((title, shown_refusal(kind, reason, tally)));
     }
     lines
 }
@@ -149,7 +148,7 @@ fn shown_refusal(kind: &str, policies: &str, tally: &Tally) -> String {
 
 /// The commands that make sense now; they name the session when another one would be meant.
 fn next(session: &Session, has_changes: bool) -> String {
-    let is_meant = find(None).is_ok_and(|meant| meant.id() == session.id());
+    let is_meant = look_up(None).is_ok_and(|meant| meant.id() == session.id());
     let (option, argument) = if is_meant {
         (String::new(), String::new())
     } else {
@@ -209,13 +208,5 @@ mod tests {
         for (_, line) in lines(&[changed], &effects) {
             assert!(line.len() < 1500, "{}", line.len());
         }
-    }
-
-    #[test]
-    fn what_takes_too_long_is_not_waited_for() {
-        let (never, waiting) = mpsc::channel::<()>();
-        assert_eq!(within(Duration::ZERO, move || waiting.recv()), None);
-        assert_eq!(within(Duration::MAX, || 1), Some(1));
-        drop(never);
     }
 }

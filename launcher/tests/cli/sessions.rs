@@ -25,6 +25,37 @@ fn two_sessions_of_one_project_do_not_see_each_other() {
 }
 
 #[test]
+fn what_is_still_to_land_is_listed_and_pointed_out() {
+    let world = World::of(Person::Ordinary);
+    world.run("echo one > one").ok();
+    let first = world.only_session();
+    let listed = world.aegis(&["sessions"]).ok().stdout;
+    assert!(listed.contains("1 to land"), "{listed}");
+    world.run("echo two > two").ok();
+    let quiet = world.aegis(&["diff", "--stat"]).ok();
+    assert!(!quiet.stderr.contains(&first), "{}", quiet.stderr);
+    world.aegis(&["land", "--yes"]).ok();
+    let listed = world.aegis(&["sessions"]).ok().stdout;
+    assert!(listed.contains("  landed  "), "{listed}");
+    let status = world.aegis(&["status"]).ok().stdout;
+    for line in ["changed  nothing\n", "landed   1 name, "] {
+        assert!(status.contains(line), "{status}");
+    }
+    let told = world.aegis(&["diff"]).ok().stderr;
+    assert!(
+        told.contains(&format!("`aegis-os diff --session {first}`")),
+        "{told}"
+    );
+    let json = world.aegis(&["sessions", "--json"]).ok().stdout;
+    let newest: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(newest["to_land"], 0);
+    world.aegis(&["undo", "--yes"]).ok();
+    let status = world.aegis(&["status"]).ok().stdout;
+    assert!(status.contains("1 created: two"), "{status}");
+    assert!(!status.contains("landed"), "{status}");
+}
+
+#[test]
 fn a_killed_session_is_interrupted_and_goes_on() {
     for world in World::all() {
         let mut live = world.start(&["run", "--", "sh", "-c", WAITS]);

@@ -8,6 +8,7 @@ use aegis_policies::{Effect, RelPath};
 
 use super::history::History;
 use crate::session::clock::Moment;
+use crate::session::summary::count;
 
 /// The line of an entry; `None` for one that only explains others.
 pub(super) fn line(entry: &Entry, history: &History) -> Option<String> {
@@ -61,11 +62,15 @@ fn phrase(event: &Event) -> Option<(&'static str, String)> {
         ),
         Event::Refused { effect } => (effect.kind.name(), scope(effect)),
         Event::Blocked { effect, reason } => {
-            let reason = escape(reason.as_bytes());
-            let reason = shorten(&reason);
+            let shown = escape(reason.as_bytes());
+            let end = if reason.starts_with(aegis_egress::FAILED) {
+                ""
+            } else {
+                "stopped: "
+            };
             (
                 effect.kind.name(),
-                format!("{} (stopped: {reason})", scope(effect)),
+                format!("{} ({end}{})", scope(effect), shorten(&shown)),
             )
         }
         Event::Begun { effect } => (effect.kind.name(), format!("{} (begun)", scope(effect))),
@@ -107,7 +112,7 @@ fn phrase(event: &Event) -> Option<(&'static str, String)> {
             let landing = escape(landing.as_bytes());
             (
                 if *undo { "undone" } else { "landed" },
-                format!("{landing} ({paths} paths)"),
+                format!("{landing} ({})", count(*paths, "path")),
             )
         }
         other => (other.name(), String::new()),

@@ -40,6 +40,12 @@ impl Counts {
         counts
     }
 
+    /// How many in all.
+    #[must_use]
+    pub const fn names(&self) -> usize {
+        self.created + self.modified + self.deleted + self.moved
+    }
+
     /// As `2 created, 1 deleted`; empty when nothing changed.
     #[must_use]
     pub fn shown(&self) -> String {
@@ -55,6 +61,13 @@ impl Counts {
             .collect::<Vec<_>>()
             .join(", ")
     }
+}
+
+/// As `1 name` or `2 names`.
+#[must_use]
+pub fn count(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }
 
 /// The changes that are work of the agent: without git's own records, and without the old name of

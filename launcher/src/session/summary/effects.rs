@@ -6,6 +6,7 @@ use aegis_policies::journal::{self, Entry, Event, JournalError, VerdictId};
 use aegis_policies::path::escape;
 
 use super::super::Session;
+use super::super::clock::Moment;
 
 /// How many names are kept of what happened often.
 const KEPT: usize = 5;
@@ -24,11 +25,42 @@ pub struct Tally {
 pub struct Effects {
     /// What was refused, by kind and by the policies that decided.
     pub refused: BTreeMap<(&'static str, String), Tally>,
+    /// Permitted connections that did not come about, by kind and reason.
+    pub failed: BTreeMap<(&'static str, String), Tally>,
+    /// The landings that are in force, over all runs.
+    pub landings: Landings,
     /// Connections by host and port.
     pub connections: BTreeMap<String, u64>,
     /// Requests by upstream.
     pub requests: BTreeMap<String, u64>,
     verdicts: BTreeMap<u32, String>,
+}
+
+/// The landings that have not been taken back, oldest first: how many names, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Landings(Vec<(u64, Moment)>);
+
+impl Landings {
+    /// How many names they brought in all.
+    #[must_use]
+    pub fn names(&self) -> u64 {
+        self.0.iter().map(|(names, _)| names).sum()
+    }
+
+    /// When the last one was.
+    #[must_use]
+    pub fn last(&self) -> Option<Moment> {
+        self.0.last().map(|(_, at)| *at)
+    }
+
+    /// Takes note of a landing of `names`, or that the last one was taken back.
+    fn note(&mut self, names: u64, at: Moment, undo: bool) {
+        if undo {
+            self.0.pop();
+        } else if names > 0 {
+            self.0.push((names, at));
+        }
+    }
 }
 
 /// Which part of a session's journal is meant.
@@ -60,6 +92,7 @@ impl Effects {
     fn begin_again(&mut self) {
         *self = Self {
             verdicts: std::mem::take(&mut self.verdicts),
+            landings: std::mem::take(&mut self.landings),
             ..Self::default()
         };
     }
@@ -77,11 +110,20 @@ impl Effects {
                     .add(effect.scope.to_string());
             }
             Event::Blocked { effect, reason } => {
+                let failed = reason.strip_prefix(aegis_egress::FAILED);
+                let (tallies, reason) = match failed {
+                    Some(reason) => (&mut self.failed, reason),
+                    None => (&mut self.refused, reason.as_str()),
+                };
                 let key = (effect.kind.name(), escape(reason.as_bytes()));
-                self.refused
+                tallies
                     .entry(key)
                     .or_default()
                     .add(effect.scope.to_string());
+            }
+            Event::Landed { paths, undo, .. } => {
+                let at = Moment::from_millis(entry.at / 1_000_000);
+                self.landings.note(paths, at, undo);
             }
             Event::Tunnel { host, port, .. } => {
                 let name = format!("{}:{port}", escape(host.as_bytes()));
