@@ -58,15 +58,17 @@ impl Floor<'_> {
     /// Moves everything that the finished steps displaced; may be called again.
     fn retire(&self, steps: &[Step], done: &[bool]) -> Result<Whole, CommitError> {
         let store = self.landing.displaced()?;
-        let mut whole = Whole::Yes;
+        let mut result = Ok(Whole::Yes);
         for (index, (step, done)) in steps.iter().zip(done).enumerate() {
             if *done && step.displaces() {
                 let retired = self.retire_one(index, step, &store);
-                whole = whole.and(retired.doing("keep the old", &step.path)?);
+                let retired = retired.doing("keep the old", &step.path);
+                // What fails for one does not keep the others in the project.
+                result = result.and_then(|whole| Ok(whole.and(retired?)));
             }
         }
         self.sync(&store).doing("sync", &"the displaced files")?;
-        Ok(whole)
+        result
     }
 
     fn retire_one(&self, index: usize, step: &Step, store: &OwnedFd) -> io::Result<Whole> {
@@ -122,7 +124,14 @@ impl Floor<'_> {
             (self.hook)("retire: copy");
             match &state {
                 State::Symlink { target } => symlinkat(target.as_slice(), store, &part)?,
-                _ => self.copy_across(temporary, store, &part)?,
+                _ => {
+                    let copied = self.copy_across(temporary, store, &part);
+                    // Half a copy on a full disk would take the room of what comes after it.
+                    if copied.is_err() {
+                        unlinkat(store, &part, AtFlags::empty()).ok();
+                    }
+                    copied?;
+                }
             }
             let same = observe_at(store.as_fd(), part.as_bytes())?.state == state
                 && temporary.observe()?.state == state;
