@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use crate::cli::world::{Person, World};
 
 /// `aegis-os` on a terminal of its own (script(1)), answered question by question.
-fn on_terminal(world: &World, arguments: &str, answers: &[(&str, &str)]) -> (i32, String) {
+pub fn on_terminal(world: &World, arguments: &str, answers: &[(&str, &str)]) -> (i32, String) {
     let line = format!("{} {arguments}", world.at("aegis-os").display());
     let mut command = Command::new("script");
     command
