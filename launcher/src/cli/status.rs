@@ -1,5 +1,6 @@
 //! `aegis-os status`: one session in detail.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -11,7 +12,7 @@ use super::{Outcome, talk};
 use crate::error::CommandError;
 use crate::session::pending::unlanded;
 use crate::session::record::MountMode;
-use crate::session::summary::{self, Counts, Effects, Span};
+use crate::session::summary::{self, Counts, Effects, Span, Tally};
 use crate::session::{self, Record, Session};
 
 /// Shows one session: its state, what it changed, what it was refused.
@@ -83,16 +84,19 @@ fn tier(record: &Record) -> String {
     tier
 }
 
+/// Tallies as objects; `second` names the second half of their key.
+fn tallies(tallies: &BTreeMap<(&'static str, String), Tally>, second: &str) -> serde_json::Value {
+    tallies
+        .iter()
+        .map(|((kind, why), tally)| {
+            json!({"kind": kind, second: why, "count": tally.count, "first": tally.first})
+        })
+        .collect()
+}
+
 fn as_json(session: &Session) -> Result<String, CommandError> {
     let counts = Counts::of(&unlanded(session, session::changes(session)?)?);
     let effects = Effects::read(session, Span::Whole)?;
-    let refused: Vec<_> = effects
-        .refused
-        .iter()
-        .map(|((kind, policies), tally)| {
-            json!({"kind": kind, "policies": policies, "count": tally.count, "first": tally.first})
-        })
-        .collect();
     let mut object = object(session);
     if let Some(fields) = object.as_object_mut() {
         fields.insert(
@@ -107,7 +111,8 @@ fn as_json(session: &Session) -> Result<String, CommandError> {
         let landed = effects.landings.last();
         let landed = landed.map(|at| json!({"names": effects.landings.names(), "at": at}));
         fields.insert("landed".to_owned(), landed.into());
-        fields.insert("refused".to_owned(), refused.into());
+        fields.insert("refused".to_owned(), tallies(&effects.refused, "policies"));
+        fields.insert("failed".to_owned(), tallies(&effects.failed, "reason"));
         fields.insert("connections".to_owned(), json!(effects.connections));
         fields.insert("requests".to_owned(), json!(effects.requests));
     }
