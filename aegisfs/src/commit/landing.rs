@@ -202,6 +202,12 @@ impl Landing {
     }
 }
 
+/// When a landing began, in nanoseconds since the Unix epoch: its id tells. One that tells nothing
+/// is taken for the latest, so that it hides nothing.
+pub(crate) fn moment(id: &str) -> i64 {
+    i64::from_str_radix(id, 16).unwrap_or(i64::MAX)
+}
+
 /// The ids of a session's landings, oldest first.
 pub(crate) fn identifiers(session: &SessionDir) -> Result<Vec<String>, CommitError> {
     let path = session.landings();

@@ -54,9 +54,14 @@ impl Past {
         self.seen.get(path)
     }
 
-    /// Where what the agent moved is on the host.
+    /// Where what the agent moved is on the host, and what landings put there.
     pub(crate) fn relocations(&self) -> Relocations {
-        Relocations::new(self.moves.iter().map(|(_, moves)| moves.clone()).collect())
+        Relocations::new(self.moves.iter().map(|(_, moves)| moves.clone()).collect()).with_landed(
+            self.landed.iter().filter_map(|(path, states)| {
+                let (id, state) = states.last()?;
+                (*state != State::Absent).then(|| (path.clone(), landing::moment(id)))
+            }),
+        )
     }
 
     fn land(&mut self, id: &str, settled: Vec<Settled>) {
@@ -64,9 +69,16 @@ impl Past {
             let mut settled = settled.iter();
             settled.any(|one| one.path == *path && one.agent == State::Absent)
         };
+        // What an earlier landing moved leaves the name that it has had since.
+        let earlier = self.relocations();
         let moves: Vec<_> = settled
             .iter()
-            .filter_map(|one| Some((one.moved_from.clone()?, one.path.clone())))
+            .filter_map(|one| {
+                Some((
+                    earlier.locate(one.moved_from.as_ref()?).into_owned(),
+                    one.path.clone(),
+                ))
+            })
             .filter(|(from, _)| gone(from))
             .collect();
         self.moves.push((id.to_owned(), moves));

@@ -21,10 +21,11 @@ use crate::layout::SessionDir;
 /// Lists every name whose meaning differs from what the host had when the agent first touched it,
 /// parents before what is in them. Of a moved directory everything in it is listed, with what the
 /// host has there now; of a removed one, what the agent saw removed and not what the host made
-/// later.
+/// later. What a landing put on the host and the agent has removed since is listed with what the
+/// host has there now.
 ///
 /// It reads the journal and the two trees and changes nothing; `relocations` is what landings of the
-/// session have moved in the project. Of a session that is live the result
+/// session have moved in the project and put there. Of a session that is live the result
 /// is one moment's.
 ///
 /// # Errors
@@ -34,11 +35,14 @@ pub fn changes(
     project: BorrowedFd<'_>,
     relocations: Relocations,
 ) -> Result<Vec<Change>, OverlayError> {
-    let shadow = Shadow::replay(journal::read(&session.journal())?)?;
-    let project = project
-        .try_clone_to_owned()
-        .map_err(|error| OverlayError::Os(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-    let lower = LowerRoot::new(project, relocations)?;
+    let shadow = Shadow::replay(journal::read(&session.journal())?, relocations.clone())?;
+    let project = || {
+        let project = project.try_clone_to_owned();
+        project.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    };
+    // By the names that it has now: landings are recorded with those.
+    let present = LowerRoot::new(project()?, Relocations::default())?;
+    let lower = LowerRoot::new(project()?, relocations.clone())?;
     let mut names = Names {
         shadow: &shadow,
         lower: &lower,
@@ -52,6 +56,9 @@ pub fn changes(
         names.add_node(id, node)?;
     }
     names.add_aliases()?;
+    for path in relocations.landed() {
+        names.add_landed(path, &present);
+    }
     Ok(names.into_changes())
 }
 
@@ -150,6 +157,19 @@ impl Names<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Lists what a landing put on the host when it is there, and gone from the session.
+    fn add_landed(&mut self, path: &RelPath, present: &LowerRoot) {
+        if self.found.contains_key(path) || !self.shadow.is_gone(path) {
+            return;
+        }
+        let Ok(stat) = present.stat(path) else {
+            return;
+        };
+        if let Ok((_, baseline)) = present.describe(path, &stat) {
+            self.gone(path, &baseline);
+        }
     }
 
     /// Lists what a moved directory of the host brings along untouched.

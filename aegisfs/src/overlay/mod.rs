@@ -82,7 +82,7 @@ pub struct Overlay {
 
 impl Overlay {
     /// Opens the tree of a session over the project at `project`, replaying its journal.
-    /// `relocations` is what landings of the session have moved in the project.
+    /// `relocations` is what landings of the session have moved in the project and put there.
     ///
     /// # Errors
     /// [`OverlayError`] when the session's folders or its journal can not be read, or when the
@@ -93,9 +93,9 @@ impl Overlay {
         relocations: Relocations,
         gate: Arc<Gate>,
     ) -> Result<Self> {
-        let lower = LowerRoot::new(project, relocations)?;
+        let lower = LowerRoot::new(project, relocations.clone())?;
         refuse_inside(session.root(), &lower)?;
-        let shadow = Shadow::replay(journal::read(&session.journal())?)?;
+        let shadow = Shadow::replay(journal::read(&session.journal())?, relocations)?;
         let content = ContentStore::open(session)?;
         content.collect(|id| shadow.node(id).is_some_and(|node| node.upper))?;
         Ok(Self {

@@ -1,33 +1,58 @@
-//! Where files and directories are on the host that a landing gave another name.
+//! Where files and directories are on the host that a landing gave another name, and what landings
+//! put there.
 //!
 //! The journal knows what the agent moved by the name that the host had for it. Once the move has
-//! landed, the host has it under the new name.
+//! landed, the host has it under the new name. What has landed is on the
+//! host as well: when the agent removes it, the host's must not show through in its place.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use aegis_policies::RelPath;
 
-/// The host's present names, by those of the journal.
+/// The host's present names, by those of the journal, and what landings put on the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Relocations(Vec<Vec<(RelPath, RelPath)>>);
+pub struct Relocations {
+    moves: Vec<Vec<(RelPath, RelPath)>>,
+    /// When a landing that is in force put something there, in nanoseconds since the Unix epoch.
+    landed: BTreeMap<RelPath, i64>,
+}
 
 impl Relocations {
     /// The relocations that `landings` make: of each, oldest first, the old and the new names.
     #[must_use]
     pub fn new(landings: Vec<Vec<(RelPath, RelPath)>>) -> Self {
-        Self(
-            landings
-                .into_iter()
-                .filter(|moves| !moves.is_empty())
-                .collect(),
-        )
+        let moves = landings.into_iter().filter(|moves| !moves.is_empty());
+        Self {
+            moves: moves.collect(),
+            landed: BTreeMap::new(),
+        }
+    }
+
+    /// Adds the host's names under which landings in force have put something, and when
+    /// (nanoseconds since the Unix epoch).
+    #[must_use]
+    pub fn with_landed(mut self, landed: impl IntoIterator<Item = (RelPath, i64)>) -> Self {
+        self.landed.extend(landed);
+        self
+    }
+
+    /// The host's names that landings have put something under.
+    pub(crate) fn landed(&self) -> impl Iterator<Item = &RelPath> {
+        self.landed.keys()
+    }
+
+    /// Whether what the host has as `path`, a name of the journal, landed before `at`.
+    pub(crate) fn has_landed(&self, path: &RelPath, at: i64) -> bool {
+        let landed = self.landed.get(&*self.locate(path));
+        landed.is_some_and(|since| *since <= at)
     }
 
     /// The host's present name of what it once had as `path`.
     #[must_use]
     pub fn locate<'a>(&self, path: &'a RelPath) -> Cow<'a, RelPath> {
         let mut found = Cow::Borrowed(path);
-        for moves in &self.0 {
+        for moves in &self.moves {
             let nearest = moves.iter().filter(|(from, _)| found.starts_with(from));
             let nearest = nearest.max_by_key(|(from, _)| from.as_bytes().len());
             if let Some(moved) = nearest.and_then(|(from, to)| follow(&found, from, to)) {

@@ -9,6 +9,7 @@ mod model;
 mod mounted;
 mod ops;
 mod parallel;
+mod resumed;
 mod tools;
 mod tree;
 mod user;

@@ -151,7 +151,7 @@ impl Shadow {
     }
 
     fn remove(&mut self, place: &Place, id: NodeId, at: i64) -> Option<NodeId> {
-        self.detach(place, id);
+        self.detach(place, id, at);
         let node = self.nodes.get_mut(&id)?;
         node.changed = at;
         node.links = if node.is_folder() {
@@ -187,13 +187,13 @@ impl Shadow {
             let place = exchange.then(|| to.clone());
             self.touch(displaced.node, place, displaced.first_touch);
             if exchange {
-                self.detach(&to, displaced.node);
+                self.detach(&to, displaced.node, at);
                 other = Some(displaced.node);
             } else {
                 orphan = self.remove(&to, displaced.node, at);
             }
         }
-        self.detach(from, id);
+        self.detach(from, id, at);
         self.arrive(&from.folder, to, id, at);
         if let Some(other) = other {
             self.arrive(&target, from.clone(), other, at);
@@ -259,8 +259,9 @@ impl Shadow {
     }
 
     /// Takes a name from a node. What the host has there must not show through again; what it
-    /// never had needs no whiteout, so a name that the host makes later is seen.
-    fn detach(&mut self, place: &Place, id: NodeId) {
+    /// never had needs no whiteout, so a name that the host makes later is seen. What landed there,
+    /// the host has.
+    fn detach(&mut self, place: &Place, id: NodeId, at: i64) {
         let explicit = self.child(&place.folder, &place.name).is_some();
         if let Some(node) = self.nodes.get_mut(&id) {
             node.names.retain(|name| name != place);
@@ -274,7 +275,9 @@ impl Shadow {
                 .entry(lower.clone())
                 .or_insert_with(|| origin.baseline.clone());
         }
-        let hidden = lower.is_some_and(|lower| self.removed.contains_key(&lower));
+        let hidden = lower.is_some_and(|lower| {
+            self.removed.contains_key(&lower) || self.relocations.has_landed(&lower, at)
+        });
         let folder = self.folders.entry(place.folder.clone()).or_default();
         if hidden {
             folder.children.insert(place.name.clone(), Child::Hidden);

@@ -73,6 +73,20 @@ impl Shadow {
         Some(at)
     }
 
+    /// Whether no name at a path leads anywhere, whatever the host has there.
+    pub(crate) fn is_gone(&self, path: &RelPath) -> bool {
+        let Some((folder, name)) = path.split_last() else {
+            return false;
+        };
+        let Some(folder) = self.folder_at(&folder) else {
+            return true;
+        };
+        match self.child(&folder, name) {
+            Some(child) => child == Child::Hidden,
+            None => matches!(folder, FolderKey::Made(_)),
+        }
+    }
+
     /// Whether a directory of the host holds something of the session, at any depth: it is then
     /// shown even when the host removes it.
     pub(crate) fn holds_own(&self, lower: &RelPath) -> bool {

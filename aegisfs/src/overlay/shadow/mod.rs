@@ -1,9 +1,9 @@
 //! The state of the shadow: what the session changed, and nothing else.
 //!
 //! It is the replay of the journal's [`ShadowOp`] entries on an empty tree and never looks at the
-//! host. What it does not mention is the host's. A directory of the host is known by its path
-//! there ([`FolderKey::Lower`]) wherever it is shown, so renaming one moves everything below it
-//! with a single entry.
+//! host; of what landed, the records of the landings tell. What it does not mention is the host's.
+//! A directory of the host is known by its path there ([`FolderKey::Lower`]) wherever it is shown,
+//! so renaming one moves everything below it with a single entry.
 
 mod apply;
 mod find;
@@ -17,6 +17,7 @@ use aegis_policies::RelPath;
 use aegis_policies::journal::{Baseline, Entry, Event, LowerFile, NodeId, NodeKind, Seq};
 
 use super::error::OverlayError;
+use super::relocations::Relocations;
 
 /// Numbers from here on are given to nodes that have no number of the host's.
 pub(crate) const FIRST_MADE: u64 = 1 << 63;
@@ -102,6 +103,7 @@ pub(crate) struct Shadow {
     aliases: HashMap<(u64, u64), NodeId>,
     /// The host's names that are gone, and what they led to.
     removed: BTreeMap<RelPath, Baseline>,
+    relocations: Relocations,
     next_made: u64,
 }
 
@@ -114,22 +116,27 @@ impl Shadow {
             lower_folders: HashMap::new(),
             aliases: HashMap::new(),
             removed: BTreeMap::new(),
+            relocations: Relocations::default(),
             next_made: FIRST_MADE + 1,
         }
     }
 
-    /// Replays a journal.
+    /// Replays a journal; `relocations` is what landings of the session have made of the project.
     ///
     /// # Errors
     /// [`OverlayError::Journal`] when an entry can not be read, [`OverlayError::Replay`] when one
     /// does not follow from those before it.
     pub(crate) fn replay<E>(
         entries: impl Iterator<Item = Result<(Seq, Entry), E>>,
+        relocations: Relocations,
     ) -> Result<Self, OverlayError>
     where
         OverlayError: From<E>,
     {
-        let mut shadow = Self::new();
+        let mut shadow = Self {
+            relocations,
+            ..Self::new()
+        };
         for item in entries {
             let (seq, entry) = item?;
             let Event::Shadow(operation) = entry.event else {

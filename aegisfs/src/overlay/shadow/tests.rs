@@ -8,7 +8,7 @@ use aegis_policies::journal::{
 };
 use proptest::prelude::*;
 
-use super::{Child, FolderKey, Place, Shadow};
+use super::{Child, FolderKey, Place, Relocations, Shadow};
 
 fn path(text: &str) -> RelPath {
     RelPath::parse(text.as_bytes()).unwrap()
@@ -198,7 +198,7 @@ proptest! {
             record.push(Entry { at: at as u64, pid: 0, verdict: VerdictId(0), event });
         }
         let entries = record.into_iter().map(|entry| Ok::<_, Infallible>((0, entry)));
-        prop_assert_eq!(Shadow::replay(entries).unwrap(), shadow);
+        prop_assert_eq!(Shadow::replay(entries, Relocations::default()).unwrap(), shadow);
     }
 }
 
