@@ -43,7 +43,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   aegis-os run -- claude
-  aegis-os run --allow crates.io --allow static.crates.io -- cargo build
+  aegis-os run --allow registry.example.org -- npm install
   aegis-os run --ro ../shared-docs -- codex exec 'write the tests'
   aegis-os run -- sh -c 'make && make test'
 

@@ -217,9 +217,12 @@ fn is_wanted(toolchain: &Toolchain, request: &Request) -> bool {
         .reachable
         .iter()
         .filter_map(|entry| entry.split(':').next());
-    !hosts
-        .into_iter()
-        .any(|host| toolchain.unless_reachable.iter().any(|named| named == host))
+    !hosts.into_iter().any(|host| {
+        toolchain
+            .unless_allowed
+            .iter()
+            .any(|word| host.contains(word.as_str()))
+    })
 }
 
 fn find_toolchain(toolchain: &Toolchain, home: &Path) -> Option<Found> {

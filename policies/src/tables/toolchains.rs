@@ -27,10 +27,10 @@ pub struct Toolchain {
     /// Variables to set when the first directory exists.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Leave it out when the session may reach one of these hosts: the tool then downloads into
-    /// the directory, which it could not write.
+    /// Leave it out when the name of a host that the session may reach holds one of these words:
+    /// the tool then downloads into the directory, which it could not write.
     #[serde(default)]
-    pub unless_reachable: Vec<String>,
+    pub unless_allowed: Vec<String>,
     /// Why an agent needs it and may see it.
     pub reason: String,
 }
