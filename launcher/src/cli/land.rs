@@ -15,7 +15,7 @@ use crate::review::{self, Desk, Style};
 #[derive(Debug, clap::Args)]
 #[command(
     after_long_help = "Exit status: 0 when everything landed, 1 when something was left \
-                             alone. A file that you changed meanwhile is merged when you and the \
+                             alone or the names given have no change. A file that you changed meanwhile is merged when you and the \
                              agent changed different lines, and left alone otherwise."
 )]
 pub struct Args {
@@ -38,8 +38,7 @@ pub fn run(args: &Args) -> Outcome {
     let frozen = freeze(&desk, &args.paths, &|_| false)?;
     let sheet = review::of_frozen(&desk.looking().site(), &frozen);
     if sheet.is_empty() {
-        talk::say("there is nothing to land");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(nothing_to_land(&args.paths));
     }
     if args.yes {
         eprint(&review::sensitive(&sheet, Style::Plain));
@@ -47,6 +46,20 @@ pub fn run(args: &Args) -> Outcome {
     }
     eprint(&review::summary(&sheet, Style::Plain));
     decide(&desk, &args.paths, frozen)
+}
+
+/// A name that was asked for and has no change is a mistake, and a script must not take it for
+/// success.
+fn nothing_to_land(paths: &[PathBuf]) -> ExitCode {
+    if paths.is_empty() {
+        talk::say("there is nothing to land");
+        return ExitCode::SUCCESS;
+    }
+    talk::say(
+        "there is nothing to land under the names that were given, which are relative to the \
+         current directory; `aegis-os diff --stat` lists what changed",
+    );
+    ExitCode::FAILURE
 }
 
 /// Asks what policy wants asked, such as about what the person's own tools run or trust, then about

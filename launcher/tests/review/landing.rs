@@ -147,6 +147,21 @@ fn only_what_is_named_lands() {
 }
 
 #[test]
+fn a_name_without_a_change_is_no_success() {
+    for world in World::all() {
+        world.run(WORK).ok();
+        for arguments in [&["land", "--yes", "absent"][..], &["land", "absent"]] {
+            let ended = world.aegis(arguments);
+            assert_eq!(ended.status, 1, "{}", ended.stderr);
+            assert!(ended.stderr.contains("diff --stat"), "{}", ended.stderr);
+        }
+        assert_eq!(read(&world, "kept"), "kept\n");
+        world.aegis(&["land", "--yes"]).ok();
+        world.aegis(&["land", "--yes"]).ok();
+    }
+}
+
+#[test]
 fn a_running_session_does_not_land() {
     let world = World::of(Person::Ordinary);
     let mut child = world.start(&[
