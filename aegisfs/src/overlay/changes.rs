@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
-use aegis_policies::journal::{self, Baseline, NodeId, NodeKind};
+use aegis_policies::journal::{Baseline, NodeId, NodeKind};
 
 use aegis_policies::{Labeler, RelPath, Repository};
 use rustix::fs::FileType;
@@ -15,6 +15,7 @@ use super::error::OverlayError;
 use super::found::stands_alone;
 use super::lower::LowerRoot;
 use super::relocations::Relocations;
+use super::replay::{self, Upto};
 use super::shadow::{FolderKey, Node, Shadow};
 use crate::layout::SessionDir;
 
@@ -35,7 +36,7 @@ pub fn changes(
     project: BorrowedFd<'_>,
     relocations: Relocations,
 ) -> Result<Vec<Change>, OverlayError> {
-    let shadow = Shadow::replay(journal::read(&session.journal())?, relocations.clone())?;
+    let shadow = replay::replay(session, &relocations, Upto::End)?.shadow;
     let project = || {
         let project = project.try_clone_to_owned();
         project.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))

@@ -25,6 +25,7 @@ mod readdir;
 mod relocations;
 mod remove;
 mod rename;
+mod replay;
 mod reserve;
 mod shadow;
 mod xattr;
@@ -35,7 +36,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use aegis_policies::journal::{self, Event, NodeId, ShadowOp};
+use aegis_policies::journal::{Event, NodeId, ShadowOp};
 use aegis_policies::{Gate, Permit, RelPath, Scope};
 use dashmap::DashMap;
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, open, openat, statat};
@@ -61,6 +62,7 @@ use handles::Handle;
 use inode::InodeTable;
 use lower::LowerRoot;
 use readdir::Listing;
+use replay::Upto;
 use reserve::Reserve;
 use shadow::{FIRST_MADE, Shadow};
 
@@ -95,7 +97,7 @@ impl Overlay {
     ) -> Result<Self> {
         let lower = LowerRoot::new(project, relocations.clone())?;
         refuse_inside(session.root(), &lower)?;
-        let shadow = Shadow::replay(journal::read(&session.journal())?, relocations)?;
+        let shadow = replay::replay(session, &relocations, Upto::End)?.shadow;
         let content = ContentStore::open(session)?;
         content.collect(|id| shadow.node(id).is_some_and(|node| node.upper))?;
         Ok(Self {

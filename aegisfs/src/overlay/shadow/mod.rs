@@ -14,9 +14,10 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 
 use aegis_policies::RelPath;
-use aegis_policies::journal::{Baseline, Entry, Event, LowerFile, NodeId, NodeKind, Seq};
+use aegis_policies::journal::{Baseline, Entry, Event, LowerFile, NodeId, NodeKind};
 
-use super::error::OverlayError;
+use fit::Misfit;
+
 use super::relocations::Relocations;
 
 /// Numbers from here on are given to nodes that have no number of the host's.
@@ -121,39 +122,29 @@ impl Shadow {
         }
     }
 
-    /// Replays a journal; `relocations` is what landings of the session have made of the project.
-    ///
-    /// # Errors
-    /// [`OverlayError::Journal`] when an entry can not be read, [`OverlayError::Replay`] when one
-    /// does not follow from those before it.
-    pub(crate) fn replay<E>(
-        entries: impl Iterator<Item = Result<(Seq, Entry), E>>,
-        relocations: Relocations,
-    ) -> Result<Self, OverlayError>
-    where
-        OverlayError: From<E>,
-    {
-        let mut shadow = Self {
+    /// The shadow of a session that has not changed anything, of which landings have made
+    /// `relocations` of the project.
+    pub(crate) fn over(relocations: Relocations) -> Self {
+        Self {
             relocations,
             ..Self::new()
-        };
-        for item in entries {
-            let (seq, entry) = item?;
-            let Event::Shadow(operation) = entry.event else {
-                continue;
-            };
-            let prepared = shadow
-                .prepare(operation)
-                .map_err(|misfit| OverlayError::Replay {
-                    seq,
-                    reason: misfit.0,
-                })?;
-            let at = i64::try_from(entry.at).unwrap_or(i64::MAX);
-            if let Some(orphan) = shadow.commit(prepared, at) {
-                shadow.drop_orphan(orphan);
-            }
         }
-        Ok(shadow)
+    }
+
+    /// Makes the change that an entry records; entries that record none change nothing.
+    ///
+    /// # Errors
+    /// [`Misfit`] when the entry does not follow from those before it.
+    pub(crate) fn replay(&mut self, entry: Entry) -> Result<(), Misfit> {
+        let Event::Shadow(operation) = entry.event else {
+            return Ok(());
+        };
+        let prepared = self.prepare(operation)?;
+        let at = i64::try_from(entry.at).unwrap_or(i64::MAX);
+        if let Some(orphan) = self.commit(prepared, at) {
+            self.drop_orphan(orphan);
+        }
+        Ok(())
     }
 
     /// The first number that no node ever had.
