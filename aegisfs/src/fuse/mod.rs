@@ -1,8 +1,8 @@
-//! Serves a [`Guard`] to the kernel: a thin translation of the FUSE protocol, no decision, no state.
+//! Serves a [`Guard`] to the kernel. `requests` answers, whatever carries the question; the
+//! transports beside it translate the FUSE protocol and hold no decision.
 
-mod adapter;
-mod convert;
-mod reply;
+mod fuser;
+mod requests;
 
 use std::ffi::CString;
 use std::fmt::Write;
@@ -11,13 +11,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use ::fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::mount::MountFlags;
 use rustix::process::{Resource, Rlimit, getegid, geteuid, getrlimit, setrlimit};
 
 use crate::guard::Guard;
-use adapter::Adapter;
+use fuser::Adapter;
+use requests::Requests;
 
 const NAME: &str = "aegisfs";
 
@@ -96,7 +97,12 @@ pub fn mount_in_namespace(mountpoint: &Path) -> io::Result<OwnedFd> {
 pub fn serve(connection: OwnedFd, guard: Arc<Guard>, options: Options) -> io::Result<Served> {
     raise_descriptors();
     let config = config(options, SessionACL::All);
-    let session = Session::from_fd(Adapter::new(guard), connection, SessionACL::All, config)?;
+    let session = Session::from_fd(
+        Adapter(Requests::new(guard)),
+        connection,
+        SessionACL::All,
+        config,
+    )?;
     Ok(Served {
         session: session.spawn()?,
     })
@@ -124,7 +130,7 @@ pub fn mount(mountpoint: &Path, guard: Arc<Guard>, options: Options) -> io::Resu
     };
     raise_descriptors();
     let config = config(options, audience);
-    let session = Session::new(Adapter::new(guard), mountpoint, &config)?;
+    let session = Session::new(Adapter(Requests::new(guard)), mountpoint, &config)?;
     Ok(Served {
         session: session.spawn()?,
     })

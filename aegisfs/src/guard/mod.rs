@@ -279,8 +279,8 @@ impl Guard {
     ///
     /// # Errors
     /// As there.
-    pub fn read(&self, handle: HandleId, offset: u64, size: usize) -> Result<Vec<u8>> {
-        self.overlay.read_at(handle, offset, size)
+    pub fn read(&self, handle: HandleId, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        self.overlay.read_at(handle, offset, bytes)
     }
 
     /// [`Overlay::write_at`]; judged when the handle was opened.

@@ -28,13 +28,12 @@ pub enum Durable {
 }
 
 impl Overlay {
-    /// Reads up to `size` bytes at `offset`; fewer only at the end of the file.
+    /// Fills `bytes` from `offset` on; returns how many there were, fewer only at the end of the file.
     ///
     /// # Errors
     /// EBADF for a handle that is not open, or what the host said.
-    pub fn read_at(&self, handle: HandleId, offset: u64, size: usize) -> Result<Vec<u8>> {
+    pub fn read_at(&self, handle: HandleId, offset: u64, bytes: &mut [u8]) -> Result<usize> {
         let file = self.shared(&*self.handle(handle)?)?;
-        let mut bytes = vec![0; size];
         let mut filled = 0;
         while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             match pread(&file, rest, offset + filled as u64) {
@@ -44,8 +43,7 @@ impl Overlay {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        bytes.truncate(filled);
-        Ok(bytes)
+        Ok(filled)
     }
 
     /// Writes all of `bytes` at `offset`.

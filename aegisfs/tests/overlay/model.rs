@@ -128,9 +128,11 @@ impl Tree {
     pub fn read(&self, path: &str) -> Result<Vec<u8>> {
         let attr = self.find(path)?;
         let opened = errno(self.guard.open(PID, attr.node, Access::Read))?;
-        let bytes = errno(self.guard.read(opened.handle, 0, 1 << 20));
+        let mut bytes = vec![0; 1 << 20];
+        let read = errno(self.guard.read(opened.handle, 0, &mut bytes));
         self.guard.release(opened.handle);
-        bytes
+        bytes.truncate(read?);
+        Ok(bytes)
     }
 
     /// The tree as [`dump`] shows one.

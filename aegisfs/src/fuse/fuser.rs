@@ -1,0 +1,623 @@
+//! The requests over the `fuser` crate, which also speaks to macFUSE and mounts through
+//! fusermount3: unwrap, ask, wrap.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ::fuser::{
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags,
+    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use rustix::fs::FileType;
+
+use super::requests::{
+    Asker, Fitting, Lookup, Make, Move, Named, Opened, Requests, Shown, fitting,
+};
+use crate::overlay::{Attr, Caller, Durable, HandleId, SetAttr, SetTime};
+
+/// Bytes in one write, and so the most that one request carries; the kernel's own limit is as high
+/// (`fs.fuse.max_pages_limit`, 256 pages).
+const MOST_WRITTEN: u32 = 1 << 20;
+/// Read-ahead and other requests that the kernel may have under way at once.
+const BACKGROUND: u16 = 64;
+/// The tree is not exported by NFS, which alone asks for others.
+const GENERATION: Generation = Generation(0);
+
+/// The requests in fuser's terms.
+#[derive(Debug)]
+pub(super) struct Adapter(pub(super) Requests);
+
+impl Filesystem for Adapter {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let wanted = InitFlags::FUSE_DO_READDIRPLUS
+            | InitFlags::FUSE_READDIRPLUS_AUTO
+            | InitFlags::FUSE_PARALLEL_DIROPS
+            | InitFlags::FUSE_AUTO_INVAL_DATA
+            // Without it the kernel asks for `security.capability` before every write.
+            | InitFlags::FUSE_HANDLE_KILLPRIV_V2
+            | InitFlags::FUSE_CACHE_SYMLINKS;
+        let offered = config.capabilities();
+        // An old kernel lacks some; each of them only saves requests.
+        let _ = config.add_capabilities(wanted & offered);
+        let _ = config.set_max_write(MOST_WRITTEN);
+        let _ = config.set_max_background(BACKGROUND);
+        Ok(())
+    }
+
+    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match self.0.lookup(parent.0, name.as_bytes()) {
+            Ok(Lookup::Found(named)) => reply_entry(Ok(named), reply),
+            Ok(Lookup::Missing(lifetime)) => reply.entry(&lifetime, &absent(), GENERATION),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn forget(&self, _request: &Request, ino: INodeNo, count: u64) {
+        self.0.forget(ino.0, count);
+    }
+
+    fn getattr(&self, _request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        reply_attr(self.0.getattr(ino.0), reply);
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        _handle: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        // fuser 0.18 does not pass FATTR_KILL_SUIDGID on; root alone is sure to have CAP_FSETID.
+        let caller = if request.uid() == 0 {
+            Caller::Trusted
+        } else {
+            Caller::Ordinary
+        };
+        let set = SetAttr {
+            mode,
+            uid,
+            gid,
+            size,
+            atime: atime.map(set_time),
+            mtime: mtime.map(set_time),
+            caller,
+        };
+        reply_attr(self.0.setattr(asker(request), ino.0, set), reply);
+    }
+
+    fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
+        match self.0.readlink(ino.0) {
+            Ok(target) => reply.data(&target),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        _rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let made = self.0.mknod(asker(request), make(parent, name, mode));
+        reply_entry(made, reply);
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let made = self.0.mkdir(asker(request), make(parent, name, mode));
+        reply_entry(made, reply);
+    }
+
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let target = target.as_os_str().as_bytes();
+        let made = self
+            .0
+            .symlink(asker(request), parent.0, name.as_bytes(), target);
+        reply_entry(made, reply);
+    }
+
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let done = self.0.unlink(asker(request), parent.0, name.as_bytes());
+        reply_empty(done, reply);
+    }
+
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let done = self.0.rmdir(asker(request), parent.0, name.as_bytes());
+        reply_empty(done, reply);
+    }
+
+    fn rename(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let names = Move {
+            from: (parent.0, name.as_bytes()),
+            to: (new_parent.0, new_name.as_bytes()),
+            flags: flags.bits(),
+        };
+        reply_empty(self.0.rename(asker(request), names), reply);
+    }
+
+    fn link(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        let name = new_name.as_bytes();
+        let made = self.0.link(asker(request), ino.0, new_parent.0, name);
+        reply_entry(made, reply);
+    }
+
+    fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let flags = flags.0.cast_unsigned();
+        match self.0.open(asker(request), ino.0, flags) {
+            Ok(opened) => reply.opened(FileHandle(opened.handle.0), open_flags(opened)),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let make = make(parent, name, mode);
+        match self.0.create(asker(request), make, flags.cast_unsigned()) {
+            Ok((named, opened)) => reply.created(
+                &named.lifetime,
+                &attributes(&named.shown.attr),
+                GENERATION,
+                FileHandle(opened.handle.0),
+                open_flags(opened),
+            ),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let mut bytes = vec![0; size as usize];
+        match self.0.read(HandleId(handle.0), offset, &mut bytes) {
+            Ok(read) => reply.data(bytes.get(..read).unwrap_or_default()),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn write(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        flags: WriteFlags,
+        _open_flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let kills = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let caller = if kills {
+            Caller::Ordinary
+        } else {
+            Caller::Trusted
+        };
+        match self.0.write(HandleId(handle.0), offset, data, caller) {
+            Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(0)),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn flush(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        _handle: FileHandle,
+        _lock_owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        reply.ok();
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(self.0.release(HandleId(handle.0)), reply);
+    }
+
+    fn fsync(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        handle: FileHandle,
+        datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        let what = if datasync {
+            Durable::Data
+        } else {
+            Durable::Everything
+        };
+        reply_empty(self.0.fsync(HandleId(handle.0), what), reply);
+    }
+
+    fn opendir(&self, _request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        match self.0.opendir(ino.0) {
+            Ok(handle) => reply.opened(FileHandle(handle.0), FopenFlags::empty()),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        match self.0.readdir(HandleId(handle.0), offset) {
+            Ok(listing) => {
+                for (next, entry) in listing.entries() {
+                    let name = OsStr::from_bytes(&entry.name);
+                    if reply.add(INodeNo(entry.node.0), next, file_type(entry.kind), name) {
+                        break;
+                    }
+                }
+                reply.ok();
+            }
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let listing = match self.0.readdir(HandleId(handle.0), offset) {
+            Ok(listing) => listing,
+            Err(errno) => return reply.error(number(errno)),
+        };
+        for (next, entry) in listing.entries() {
+            let Some(listed) = self.0.listed(ino.0, entry) else {
+                continue;
+            };
+            let attr = attributes(&listed.named.shown.attr);
+            // fuser packs one lifetime for the name and the attributes.
+            let lifetime = listed.named.lifetime.min(listed.named.shown.lifetime);
+            let name = OsStr::from_bytes(&entry.name);
+            if reply.add(attr.ino, next, name, &lifetime, &attr, GENERATION) {
+                self.0.unlisted(&listed);
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn releasedir(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(self.0.releasedir(HandleId(handle.0)), reply);
+    }
+
+    fn fsyncdir(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        _handle: FileHandle,
+        _datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(self.0.fsyncdir(), reply);
+    }
+
+    fn statfs(&self, _request: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+        match self.0.statfs() {
+            Ok(it) => reply.statfs(
+                it.f_blocks,
+                it.f_bfree,
+                it.f_bavail,
+                it.f_files,
+                it.f_ffree,
+                u32::try_from(it.f_bsize).unwrap_or(4096),
+                u32::try_from(it.f_namemax).unwrap_or(255),
+                u32::try_from(it.f_frsize).unwrap_or(4096),
+            ),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        let flags = flags.cast_unsigned();
+        let done = self
+            .0
+            .setxattr(asker(request), ino.0, name.as_bytes(), value, flags);
+        reply_empty(done, reply);
+    }
+
+    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let value = self.0.getxattr(ino.0, name.as_bytes());
+        reply_fitting(value.and_then(|value| fitting(value, size)), reply);
+    }
+
+    fn listxattr(&self, _request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let names = self.0.listxattr(ino.0);
+        reply_fitting(names.and_then(|names| fitting(names, size)), reply);
+    }
+
+    fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let done = self.0.removexattr(asker(request), ino.0, name.as_bytes());
+        reply_empty(done, reply);
+    }
+
+    fn fallocate(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let (handle, mode) = (HandleId(handle.0), mode.cast_unsigned());
+        reply_empty(self.0.fallocate(handle, mode, offset, length), reply);
+    }
+
+    fn lseek(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let (offset, whence) = (offset.cast_unsigned(), whence.cast_unsigned());
+        match self.0.lseek(HandleId(handle.0), offset, whence) {
+            Ok(found) => reply.offset(i64::try_from(found).unwrap_or(i64::MAX)),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        _request: &Request,
+        _from: INodeNo,
+        from_handle: FileHandle,
+        from_offset: u64,
+        _to: INodeNo,
+        to_handle: FileHandle,
+        to_offset: u64,
+        length: u64,
+        _flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let from = (HandleId(from_handle.0), from_offset);
+        let to = (HandleId(to_handle.0), to_offset);
+        match self.0.copy_file_range(from, to, length) {
+            Ok(copied) => reply.written(u32::try_from(copied).unwrap_or(0)),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+}
+
+fn asker(request: &Request) -> Asker {
+    Asker {
+        pid: request.pid(),
+        uid: request.uid(),
+        gid: request.gid(),
+    }
+}
+
+fn make(parent: INodeNo, name: &OsStr, mode: u32) -> Make<'_> {
+    Make {
+        parent: parent.0,
+        name: name.as_bytes(),
+        mode,
+    }
+}
+
+fn number(errno: rustix::io::Errno) -> Errno {
+    Errno::from_i32(errno.raw_os_error())
+}
+
+fn reply_entry(named: Result<Named, rustix::io::Errno>, reply: ReplyEntry) {
+    match named {
+        Ok(named) => reply.entry_with_ttls(
+            &named.shown.lifetime,
+            &named.lifetime,
+            &attributes(&named.shown.attr),
+            GENERATION,
+        ),
+        Err(errno) => reply.error(number(errno)),
+    }
+}
+
+fn reply_attr(shown: Result<Shown, rustix::io::Errno>, reply: ReplyAttr) {
+    match shown {
+        Ok(shown) => reply.attr(&shown.lifetime, &attributes(&shown.attr)),
+        Err(errno) => reply.error(number(errno)),
+    }
+}
+
+fn reply_empty(done: Result<(), rustix::io::Errno>, reply: ReplyEmpty) {
+    match done {
+        Ok(()) => reply.ok(),
+        Err(errno) => reply.error(number(errno)),
+    }
+}
+
+fn reply_fitting(bytes: Result<Fitting, rustix::io::Errno>, reply: ReplyXattr) {
+    match bytes {
+        Ok(Fitting::Size(size)) => reply.size(size),
+        Ok(Fitting::Bytes(bytes)) => reply.data(&bytes),
+        Err(errno) => reply.error(number(errno)),
+    }
+}
+
+fn open_flags(opened: Opened) -> FopenFlags {
+    let mut flags = FopenFlags::empty();
+    flags.set(FopenFlags::FOPEN_NOFLUSH, opened.no_flush);
+    flags.set(FopenFlags::FOPEN_KEEP_CACHE, opened.keep_cache);
+    flags
+}
+
+/// The kernel's attributes. The root is node 1 to the kernel, and shows its own number.
+fn attributes(attr: &Attr) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(attr.node.0),
+        size: attr.size,
+        blocks: attr.blocks,
+        atime: time(attr.atime),
+        mtime: time(attr.mtime),
+        ctime: time(attr.ctime),
+        crtime: UNIX_EPOCH,
+        kind: file_type(attr.kind),
+        perm: u16::try_from(attr.mode & 0o7777).unwrap_or(0),
+        nlink: u32::try_from(attr.nlink).unwrap_or(u32::MAX),
+        uid: attr.uid,
+        gid: attr.gid,
+        rdev: u32::try_from(attr.rdev).unwrap_or(0),
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
+/// What a name that leads nowhere looks like: node 0, which the kernel remembers as absent.
+const fn absent() -> FileAttr {
+    FileAttr {
+        ino: INodeNo(0),
+        size: 0,
+        blocks: 0,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
+        crtime: UNIX_EPOCH,
+        kind: ::fuser::FileType::RegularFile,
+        perm: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 0,
+        flags: 0,
+    }
+}
+
+const fn file_type(kind: FileType) -> ::fuser::FileType {
+    match kind {
+        FileType::Directory => ::fuser::FileType::Directory,
+        FileType::Symlink => ::fuser::FileType::Symlink,
+        FileType::Fifo => ::fuser::FileType::NamedPipe,
+        FileType::Socket => ::fuser::FileType::Socket,
+        FileType::CharacterDevice => ::fuser::FileType::CharDevice,
+        FileType::BlockDevice => ::fuser::FileType::BlockDevice,
+        FileType::RegularFile | FileType::Unknown => ::fuser::FileType::RegularFile,
+    }
+}
+
+fn set_time(time: TimeOrNow) -> SetTime {
+    match time {
+        TimeOrNow::Now => SetTime::Now,
+        TimeOrNow::SpecificTime(time) => SetTime::At(nanoseconds(time)),
+    }
+}
+
+fn time(nanoseconds: i64) -> SystemTime {
+    let distance = Duration::from_nanos(nanoseconds.unsigned_abs());
+    let time = if nanoseconds < 0 {
+        UNIX_EPOCH.checked_sub(distance)
+    } else {
+        UNIX_EPOCH.checked_add(distance)
+    };
+    time.unwrap_or(UNIX_EPOCH)
+}
+
+fn nanoseconds(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |it| -it),
+    }
+}
