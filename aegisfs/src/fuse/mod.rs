@@ -1,13 +1,14 @@
 //! Serves a [`Guard`] to the kernel. `requests` answers, whatever carries the question; the
 //! transports beside it translate the FUSE protocol and hold no decision.
 
+mod cache;
 mod fuser;
 mod requests;
 
 use std::ffi::CString;
 use std::fmt::Write;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use rustix::mount::MountFlags;
 use rustix::process::{Resource, Rlimit, getegid, geteuid, getrlimit, setrlimit};
 
 use crate::guard::Guard;
+use cache::FuserCache;
 use fuser::Adapter;
 use requests::Requests;
 
@@ -97,15 +99,9 @@ pub fn mount_in_namespace(mountpoint: &Path) -> io::Result<OwnedFd> {
 pub fn serve(connection: OwnedFd, guard: Arc<Guard>, options: Options) -> io::Result<Served> {
     raise_descriptors();
     let config = config(options, SessionACL::All);
-    let session = Session::from_fd(
-        Adapter(Requests::new(guard)),
-        connection,
-        SessionACL::All,
-        config,
-    )?;
-    Ok(Served {
-        session: session.spawn()?,
-    })
+    let adapter = Adapter(Requests::new(Arc::clone(&guard)));
+    let session = Session::from_fd(adapter, connection, SessionACL::All, config)?;
+    spawn(session, &guard)
 }
 
 /// Mounts `guard` on `mountpoint`, through fusermount3 where the caller may not mount itself.
@@ -130,7 +126,17 @@ pub fn mount(mountpoint: &Path, guard: Arc<Guard>, options: Options) -> io::Resu
     };
     raise_descriptors();
     let config = config(options, audience);
-    let session = Session::new(Adapter(Requests::new(guard)), mountpoint, &config)?;
+    let adapter = Adapter(Requests::new(Arc::clone(&guard)));
+    let session = Session::new(adapter, mountpoint, &config)?;
+    spawn(session, &guard)
+}
+
+/// Starts to answer, with a way back to the kernel's memory.
+fn spawn(session: Session<Adapter>, guard: &Guard) -> io::Result<Served> {
+    let overlay = guard.overlay();
+    let connection = session.as_fd().try_clone_to_owned()?;
+    let cache = FuserCache::new(session.notifier(), connection, overlay.root());
+    overlay.attach_kernel(Arc::new(cache));
     Ok(Served {
         session: session.spawn()?,
     })

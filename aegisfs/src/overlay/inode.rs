@@ -146,6 +146,11 @@ impl InodeTable {
         self.inodes.get(&id).map(|inode| Arc::clone(&inode))
     }
 
+    /// The nodes that the kernel knows.
+    pub(crate) fn known(&self) -> Vec<NodeId> {
+        self.inodes.iter().map(|inode| *inode.key()).collect()
+    }
+
     /// Counts a lookup that is about to be answered.
     pub(crate) fn remember(
         &self,

@@ -18,6 +18,7 @@ mod found;
 mod handles;
 mod inode;
 mod io;
+mod kernel;
 mod lookup;
 mod lower;
 mod meta;
@@ -47,6 +48,7 @@ pub use create::New;
 pub use error::OverlayError;
 pub use handles::{Access, HandleId, Opened};
 pub use io::Durable;
+pub use kernel::{KernelCache, KnownNames};
 pub use lookup::{Entry, Lookup, Names};
 pub use meta::{Caller, SetAttr, SetTime};
 pub use readdir::DirEntry;
@@ -80,6 +82,7 @@ pub struct Overlay {
     handles: DashMap<u64, Arc<Handle>>,
     listings: DashMap<u64, Arc<Listing>>,
     next_handle: AtomicU64,
+    kernel: RwLock<Option<Arc<dyn KernelCache>>>,
 }
 
 impl Overlay {
@@ -110,6 +113,7 @@ impl Overlay {
             handles: DashMap::new(),
             listings: DashMap::new(),
             next_handle: AtomicU64::new(1),
+            kernel: RwLock::default(),
         })
     }
 
