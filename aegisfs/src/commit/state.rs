@@ -107,7 +107,9 @@ impl State {
             NodeKind::Symlink(target) => Self::Symlink {
                 target: target.clone(),
             },
-            NodeKind::Fifo | NodeKind::Socket => Self::Other,
+            NodeKind::Fifo | NodeKind::Socket | NodeKind::Character(_) | NodeKind::Block(_) => {
+                Self::Other
+            }
         }
     }
 

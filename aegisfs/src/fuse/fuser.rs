@@ -114,11 +114,12 @@ impl Filesystem for Adapter {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
-        _rdev: u32,
+        umask: u32,
+        rdev: u32,
         reply: ReplyEntry,
     ) {
-        let made = self.0.mknod(asker(request), make(parent, name, mode));
+        let make = make(parent, name, mode, umask);
+        let made = self.0.mknod(asker(request), make, rdev);
         reply_entry(made, reply);
     }
 
@@ -128,10 +129,11 @@ impl Filesystem for Adapter {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         reply: ReplyEntry,
     ) {
-        let made = self.0.mkdir(asker(request), make(parent, name, mode));
+        let make = make(parent, name, mode, umask);
+        let made = self.0.mkdir(asker(request), make);
         reply_entry(made, reply);
     }
 
@@ -205,11 +207,11 @@ impl Filesystem for Adapter {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let make = make(parent, name, mode);
+        let make = make(parent, name, mode, umask);
         match self.0.create(asker(request), make, flags.cast_unsigned()) {
             Ok((named, opened)) => reply.created(
                 &named.lifetime,
@@ -491,11 +493,12 @@ fn asker(request: &Request) -> Asker {
     }
 }
 
-fn make(parent: INodeNo, name: &OsStr, mode: u32) -> Make<'_> {
+fn make(parent: INodeNo, name: &OsStr, mode: u32, umask: u32) -> Make<'_> {
     Make {
         parent: parent.0,
         name: name.as_bytes(),
         mode,
+        umask,
     }
 }
 

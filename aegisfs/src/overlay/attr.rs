@@ -156,6 +156,10 @@ impl Attr {
             NodeKind::Directory => 4096,
             _ => 0,
         };
+        let rdev = match node.kind {
+            NodeKind::Character(number) | NodeKind::Block(number) => number,
+            _ => 0,
+        };
         let blank = Self {
             node: id,
             kind: file_type(&node.kind),
@@ -163,7 +167,7 @@ impl Attr {
             nlink: if node.is_folder() { 2 } else { 1 },
             uid: 0,
             gid: 0,
-            rdev: 0,
+            rdev,
             size,
             blocks: 0,
             atime: node.changed,
@@ -256,6 +260,8 @@ pub(crate) const fn file_type(kind: &NodeKind) -> FileType {
         NodeKind::Symlink(_) => FileType::Symlink,
         NodeKind::Fifo => FileType::Fifo,
         NodeKind::Socket => FileType::Socket,
+        NodeKind::Character(_) => FileType::CharacterDevice,
+        NodeKind::Block(_) => FileType::BlockDevice,
     }
 }
 

@@ -19,6 +19,8 @@ pub struct New {
     pub kind: NodeKind,
     /// Permission bits.
     pub mode: u32,
+    /// The bits of them that the caller does not hand out (umask(2)).
+    pub umask: u32,
     /// The owner.
     pub uid: u32,
     /// The group, unless the directory hands its own on.
@@ -116,15 +118,16 @@ impl Overlay {
         let parent: Attr = self
             .attr_of_found(shadow, &parent)?
             .ok_or(OverlayError::Stale)?;
+        let mode = new.mode & !new.umask;
         if parent.mode & SET_GID == 0 {
-            return Ok((new.mode, new.gid));
+            return Ok((mode, new.gid));
         }
         let bit = if new.kind == NodeKind::Directory {
             SET_GID
         } else {
             0
         };
-        Ok((new.mode | bit, parent.gid))
+        Ok((mode | bit, parent.gid))
     }
 
     /// The answer for a name that was just made.

@@ -164,7 +164,7 @@ impl LowerRoot {
     /// read.
     ///
     /// # Errors
-    /// EPERM for devices, which a shadow can not hold.
+    /// EPERM for a type that stat(2) does not know.
     pub(crate) fn describe(
         &self,
         path: &RelPath,
@@ -176,7 +176,9 @@ impl LowerRoot {
             FileType::Symlink => NodeKind::Symlink(self.readlink(path)?),
             FileType::Fifo => NodeKind::Fifo,
             FileType::Socket => NodeKind::Socket,
-            _ => return Err(Errno::PERM),
+            FileType::CharacterDevice => NodeKind::Character(stat.rdev),
+            FileType::BlockDevice => NodeKind::Block(stat.rdev),
+            FileType::Unknown => return Err(Errno::PERM),
         };
         let lower = LowerFile {
             path: path.clone(),

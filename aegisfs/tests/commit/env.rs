@@ -250,6 +250,10 @@ fn baseline(at: &Path) -> Baseline {
         NodeKind::Directory
     } else if stat.file_type().is_fifo() {
         NodeKind::Fifo
+    } else if stat.file_type().is_char_device() {
+        NodeKind::Character(stat.rdev())
+    } else if stat.file_type().is_block_device() {
+        NodeKind::Block(stat.rdev())
     } else {
         NodeKind::File
     };

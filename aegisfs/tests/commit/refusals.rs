@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use aegisfs::commit::{Plan, Reason};
+use rustix::fs::FileType;
 
 use super::env::{Env, chmod, write};
 
@@ -177,9 +178,25 @@ fn special_files_and_bits() {
         rustix::fs::Mode::RWXU,
     )
     .unwrap();
+    for (name, kind) in [
+        ("character", FileType::CharacterDevice),
+        ("block", FileType::BlockDevice),
+    ] {
+        let number = rustix::fs::makedev(1, 7);
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            env.agent.join(name),
+            kind,
+            rustix::fs::Mode::RWXU,
+            number,
+        )
+        .unwrap();
+    }
     let refused = only(&env);
     assert_eq!(refused.get("suid"), Some(&Reason::SetId));
-    assert_eq!(refused.get("pipe"), Some(&Reason::SpecialFile));
+    for name in ["pipe", "character", "block"] {
+        assert_eq!(refused.get(name), Some(&Reason::SpecialFile), "{name}");
+    }
 }
 
 #[test]

@@ -109,7 +109,6 @@ fn after(change: &Change, project: &Path) -> Option<String> {
         NodeKind::Symlink(target) => {
             format!("link {:?}", target.escape_ascii().to_string())
         }
-        NodeKind::Fifo | NodeKind::Socket => format!("special {mode:o}"),
         NodeKind::File => {
             let bytes = match after.content.as_ref().unwrap() {
                 Content::Shadow(path) => fs::read(path).unwrap(),
@@ -117,6 +116,10 @@ fn after(change: &Change, project: &Path) -> Option<String> {
             };
             format!("file {mode:o} {}", bytes.escape_ascii())
         }
+        NodeKind::Fifo => format!("fifo {mode:o} 0"),
+        NodeKind::Socket => format!("socket {mode:o} 0"),
+        NodeKind::Character(number) => format!("character {mode:o} {number:x}"),
+        NodeKind::Block(number) => format!("block {mode:o} {number:x}"),
     })
 }
 

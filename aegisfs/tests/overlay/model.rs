@@ -58,6 +58,7 @@ impl Tree {
             Op::Create(path, mode) => self.make(path, NodeKind::File, *mode),
             Op::Mkdir(path) => self.make(path, NodeKind::Directory, 0o755),
             Op::Fifo(path) => self.make(path, NodeKind::Fifo, 0o600),
+            Op::Device(path) => self.make(path, NodeKind::Character(0), 0o600),
             Op::Symlink(target, path) => {
                 self.make(path, NodeKind::Symlink(target.clone().into_bytes()), 0o777)
             }
@@ -99,8 +100,10 @@ impl Tree {
             }
             Op::Chmod(path, mode) => {
                 let attr = self.find(path)?;
-                if attr.kind == FileType::Symlink {
-                    return Err(Errno::LOOP);
+                match attr.kind {
+                    FileType::Symlink => return Err(Errno::LOOP),
+                    FileType::CharacterDevice => return Err(Errno::ACCESS),
+                    _ => {}
                 }
                 self.set(
                     attr.node,
@@ -192,7 +195,10 @@ impl Tree {
                         bytes.escape_ascii()
                     )
                 }
-                _ => format!("special {:o}", attr.mode),
+                FileType::Fifo => format!("fifo {:o} 0", attr.mode),
+                FileType::Socket => format!("socket {:o} 0", attr.mode),
+                FileType::CharacterDevice => format!("character {:o} {:x}", attr.mode, attr.rdev),
+                _ => format!("block {:o} {:x}", attr.mode, attr.rdev),
             };
             found.insert(path, text);
         }
@@ -209,6 +215,7 @@ impl Tree {
         let new = New {
             kind,
             mode,
+            umask: 0,
             uid: 0,
             gid: 0,
         };
@@ -227,6 +234,7 @@ impl Tree {
             FileType::RegularFile => Ok(attr.node),
             FileType::Directory => Err(Errno::ISDIR),
             FileType::Symlink => Err(Errno::LOOP),
+            FileType::CharacterDevice => Err(Errno::ACCESS),
             _ => Err(Errno::NXIO),
         }
     }

@@ -439,16 +439,6 @@ fn a_name_that_the_host_just_made_is_opened() {
 }
 
 #[test]
-fn devices_are_refused() {
-    let mut bed = Bed::new();
-    let mnt = ops::root(&bed.mount());
-    let kind = rustix::fs::FileType::CharacterDevice;
-    let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    let made = rustix::fs::mknodat(&mnt, "null", kind, mode, rustix::fs::makedev(1, 3));
-    assert_eq!(made, Err(rustix::io::Errno::PERM));
-}
-
-#[test]
 fn a_session_inside_its_project_is_refused() {
     let bed = Bed::new();
     let inside = bed.project().join("session");

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use rustix::fs::{
-    AtFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps, chmodat, ftruncate, linkat, mkdirat,
-    openat, renameat_with, symlinkat, unlinkat, utimensat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps, chmodat, ftruncate, linkat,
+    mkdirat, openat, renameat_with, statat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::{Errno, pwrite};
 
@@ -27,6 +27,8 @@ pub enum Op {
     Link(String, String),
     Symlink(String, String),
     Fifo(String),
+    /// A device of number 0, which everybody may make.
+    Device(String),
     Chmod(String, u32),
     Utimes(String, i64),
 }
@@ -53,12 +55,15 @@ pub fn run(root: &OwnedFd, op: &Op) -> Result<(), Errno> {
         Op::Symlink(target, path) => symlinkat(target, root, path),
         Op::Fifo(path) => {
             let mode = Mode::from_raw_mode(0o600);
-            rustix::fs::mknodat(root, path, rustix::fs::FileType::Fifo, mode, 0)
+            rustix::fs::mknodat(root, path, FileType::Fifo, mode, 0)
+        }
+        Op::Device(path) => {
+            let mode = Mode::from_raw_mode(0o600);
+            rustix::fs::mknodat(root, path, FileType::CharacterDevice, mode, 0)
         }
         Op::Chmod(path, mode) => {
             // Not through a symbolic link: the tree without a mount follows none.
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-            openat(root, path, flags, Mode::empty())?;
+            open_existing(root, path, OFlags::RDONLY)?;
             chmodat(root, path, Mode::from_raw_mode(*mode), AtFlags::empty())
         }
         Op::Utimes(path, seconds) => {
@@ -97,6 +102,7 @@ pub fn operation() -> impl Strategy<Value = Op> {
         2 => (path(), path()).prop_map(|(from, to)| Op::Link(from, to)),
         1 => (path(), path()).prop_map(|(target, path)| Op::Symlink(target, path)),
         1 => path().prop_map(Op::Fifo),
+        1 => path().prop_map(Op::Device),
         2 => (path(), mode).prop_map(|(path, mode)| Op::Chmod(path, mode)),
         1 => (path(), 1..1_000_000_000_i64).prop_map(|(path, at)| Op::Utimes(path, at)),
     ]
@@ -124,10 +130,19 @@ fn path() -> impl Strategy<Value = String> {
 }
 
 fn open_to_write(root: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
+    open_existing(root, path, OFlags::WRONLY)
+}
+
+/// Opens what is there; a device opens nowhere, as on a mount without devices.
+fn open_existing(root: &OwnedFd, path: &str, access: OFlags) -> Result<OwnedFd, Errno> {
+    let stat = statat(root, path, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice {
+        return Err(Errno::ACCESS);
+    }
     openat(
         root,
         path,
-        OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK,
+        access | OFlags::NOFOLLOW | OFlags::NONBLOCK,
         Mode::empty(),
     )
 }

@@ -68,8 +68,13 @@ fn walk(
             let links = meta.nlink();
             format!("file {mode:o} {links} {first} {}", bytes.escape_ascii())
         } else {
-            assert!(kind.is_fifo() || kind.is_socket(), "{path:?}");
-            format!("special {mode:o}")
+            let name = match (kind.is_fifo(), kind.is_socket(), kind.is_char_device()) {
+                (true, ..) => "fifo",
+                (_, true, _) => "socket",
+                (.., true) => "character",
+                _ => "block",
+            };
+            format!("{name} {mode:o} {:x}", meta.rdev())
         };
         found.insert(shown, text);
     }

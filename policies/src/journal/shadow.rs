@@ -9,7 +9,7 @@ use crate::path::RelPath;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u64);
 
-/// The type of a node.
+/// The type of a node. Journals hold the number of a variant: a new one goes to the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeKind {
     /// A regular file.
@@ -22,6 +22,10 @@ pub enum NodeKind {
     Fifo,
     /// A socket.
     Socket,
+    /// A character device and its number (`st_rdev`). A record only: it opens nothing.
+    Character(u64),
+    /// A block device and its number (`st_rdev`). A record only: it opens nothing.
+    Block(u64),
 }
 
 /// Where in the host's tree a node comes from, and which inode was there.

@@ -170,6 +170,8 @@ fn node_kind() -> impl Strategy<Value = NodeKind> {
         vec(any::<u8>(), 0..30).prop_map(NodeKind::Symlink),
         Just(NodeKind::Fifo),
         Just(NodeKind::Socket),
+        any::<u64>().prop_map(NodeKind::Character),
+        any::<u64>().prop_map(NodeKind::Block),
     ]
 }
 

@@ -16,6 +16,8 @@ pub(in crate::fuse) struct Make<'a> {
     pub(in crate::fuse) name: &'a [u8],
     /// Mode bits; what lies above the permissions is the type of a new node (mknod(2)).
     pub(in crate::fuse) mode: u32,
+    /// The caller's umask.
+    pub(in crate::fuse) umask: u32,
 }
 
 /// A name to be moved.
@@ -46,13 +48,21 @@ impl Requests {
         });
     }
 
-    /// Makes a file, a pipe or a socket.
-    pub(in crate::fuse) fn mknod(&self, asker: Asker, make: Make<'_>) -> Answer<Named> {
+    /// Makes anything but a directory or a symbolic link. `device` is the number of a device; who
+    /// may make one the kernel has checked (mknod(2): `CAP_MKNOD` on the machine).
+    pub(in crate::fuse) fn mknod(
+        &self,
+        asker: Asker,
+        make: Make<'_>,
+        device: u32,
+    ) -> Answer<Named> {
         let kind = match FileType::from_raw_mode(make.mode) {
             FileType::RegularFile => NodeKind::File,
             FileType::Fifo => NodeKind::Fifo,
             FileType::Socket => NodeKind::Socket,
-            _ => return Err(Errno::PERM),
+            FileType::CharacterDevice => NodeKind::Character(device.into()),
+            FileType::BlockDevice => NodeKind::Block(device.into()),
+            _ => return Err(Errno::INVAL),
         };
         self.make(asker, make, kind)
     }
@@ -70,8 +80,12 @@ impl Requests {
         name: &[u8],
         target: &[u8],
     ) -> Answer<Named> {
-        let mode = 0o777;
-        let make = Make { parent, name, mode };
+        let make = Make {
+            parent,
+            name,
+            mode: 0o777,
+            umask: 0,
+        };
         self.make(asker, make, NodeKind::Symlink(target.to_vec()))
     }
 
@@ -83,7 +97,7 @@ impl Requests {
         flags: u32,
     ) -> Answer<(Named, Opened)> {
         let parent = self.node(make.parent);
-        let (new, access) = (new(asker, make.mode, NodeKind::File), access(flags)?);
+        let (new, access) = (new(asker, make, NodeKind::File), access(flags)?);
         let made =
             self.answer(|guard| guard.create_open(asker.pid, parent, make.name, new, access));
         match made {
@@ -134,16 +148,17 @@ impl Requests {
 
     fn make(&self, asker: Asker, make: Make<'_>, kind: NodeKind) -> Answer<Named> {
         let parent = self.node(make.parent);
-        let new = new(asker, make.mode, kind);
+        let new = new(asker, make, kind);
         let entry = self.answer(|guard| guard.create(asker.pid, parent, make.name, new))?;
         Ok(entry.into())
     }
 }
 
-fn new(asker: Asker, mode: u32, kind: NodeKind) -> New {
+fn new(asker: Asker, make: Make<'_>, kind: NodeKind) -> New {
     New {
         kind,
-        mode: mode & 0o7777,
+        mode: make.mode & 0o7777,
+        umask: make.umask,
         uid: asker.uid,
         gid: asker.gid,
     }

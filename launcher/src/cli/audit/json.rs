@@ -121,7 +121,7 @@ fn change(operation: &ShadowOp) -> Value {
             gid,
         } => json!({
             "op": "create", "path": name(path), "node": node.0, "kind": kind_name(kind),
-            "target": target(kind), "mode": mode, "uid": uid, "gid": gid,
+            "target": target(kind), "device": device(kind), "mode": mode, "uid": uid, "gid": gid,
         }),
         ShadowOp::Link {
             from,
@@ -210,7 +210,7 @@ fn first(touch: &FirstTouch) -> Option<Value> {
 fn before(baseline: &Baseline) -> Value {
     let sha256 = baseline.sha256.map(|digest| hex(&digest));
     json!({
-        "kind": kind_name(&baseline.kind), "target": target(&baseline.kind),
+        "kind": kind_name(&baseline.kind), "target": target(&baseline.kind), "device": device(&baseline.kind),
         "mode": baseline.mode, "uid": baseline.uid, "gid": baseline.gid, "size": baseline.size,
         "mtime": baseline.mtime, "ctime": baseline.ctime, "dev": baseline.dev,
         "ino": baseline.ino, "sha256": sha256,
@@ -224,12 +224,22 @@ const fn kind_name(kind: &NodeKind) -> &'static str {
         NodeKind::Symlink(_) => "symlink",
         NodeKind::Fifo => "fifo",
         NodeKind::Socket => "socket",
+        NodeKind::Character(_) => "character device",
+        NodeKind::Block(_) => "block device",
     }
 }
 
 fn target(kind: &NodeKind) -> Option<Value> {
     match kind {
         NodeKind::Symlink(target) => Some(bytes(target)),
+        _ => None,
+    }
+}
+
+/// The number of a device.
+const fn device(kind: &NodeKind) -> Option<u64> {
+    match kind {
+        NodeKind::Character(number) | NodeKind::Block(number) => Some(*number),
         _ => None,
     }
 }
