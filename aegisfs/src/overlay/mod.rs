@@ -37,7 +37,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use aegis_policies::journal::{Event, NodeId, ShadowOp};
+use aegis_policies::journal::{Event, NodeId, Recorded, ShadowOp};
 use aegis_policies::{Gate, Permit, RelPath, Scope};
 use dashmap::DashMap;
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, open, openat, statat};
@@ -168,8 +168,10 @@ impl Overlay {
         let prepared = shadow
             .prepare(operation)
             .map_err(|misfit| OverlayError::Misfit(misfit.0))?;
-        self.append(permit, prepared.operation())?;
-        if let Some(orphan) = shadow.commit(prepared, now()) {
+        let recorded = self.append(permit, prepared.operation())?;
+        // The time of the record, so that a replay gives the very same tree.
+        let at = i64::try_from(recorded.at).unwrap_or(i64::MAX);
+        if let Some(orphan) = shadow.commit(prepared, at) {
             self.collect(shadow, orphan);
         }
         Ok(())
@@ -177,10 +179,9 @@ impl Overlay {
 
     /// Appends to the journal. On a full disk a removal may use up the reserve: without it nothing
     /// could be removed, because the removal could not be recorded.
-    fn append(&self, permit: &Permit, operation: &ShadowOp) -> Result<()> {
-        let append = || -> Result<()> {
-            self.gate.record(permit, Event::Shadow(operation.clone()))?;
-            Ok(())
+    fn append(&self, permit: &Permit, operation: &ShadowOp) -> Result<Recorded> {
+        let append = || -> Result<Recorded> {
+            Ok(self.gate.record(permit, Event::Shadow(operation.clone()))?)
         };
         match append() {
             Err(error) if error.errno() == Errno::NOSPC => match operation {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::cedar::{Policy, PolicyError};
 use crate::effect::{Actor, Effect};
-use crate::journal::{Event, Journal, JournalError, Outcome, Seq, VerdictId};
+use crate::journal::{Event, Journal, JournalError, Outcome, Recorded, VerdictId};
 use crate::label::{Labeler, Labels, Repository};
 use crate::path::RelPath;
 use crate::tables::TableError;
@@ -132,8 +132,9 @@ impl Gate {
     ///
     /// # Errors
     /// [`JournalError`] when the record could not be written; the act must then not happen.
-    pub fn record(&self, permit: &Permit, event: Event) -> Result<Seq, JournalError> {
-        self.journal.append(permit.actor.pid, permit.verdict, event)
+    pub fn record(&self, permit: &Permit, event: Event) -> Result<Recorded, JournalError> {
+        let (pid, verdict) = (permit.actor.pid, permit.verdict);
+        self.journal.append_stamped(pid, verdict, event)
     }
 
     /// The journal this gate writes to.

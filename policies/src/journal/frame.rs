@@ -5,6 +5,8 @@
 //! check protects the length apart from the body, so a damaged length in the middle of the log
 //! can not be taken for a torn tail.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Entry, Seq};
 
 /// Bytes of a frame before its body.
@@ -19,7 +21,7 @@ pub(super) const GENESIS: Chain = [0; 32];
 pub(super) type Chain = [u8; 32];
 
 /// Where the log ends: what the next frame must continue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tip {
     /// The number of the next entry.
     pub(super) seq: Seq,

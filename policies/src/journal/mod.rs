@@ -6,6 +6,7 @@
 
 mod event;
 mod frame;
+mod position;
 mod process;
 mod read;
 mod segment;
@@ -18,7 +19,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use event::{Entry, Event, Outcome, VerdictId};
+pub use position::Position;
 pub use process::{ExecutableLookup, executable_of};
+pub use read::Entries;
 pub use shadow::{Baseline, Displaced, FirstTouch, LowerFile, NodeId, NodeKind, ShadowOp};
 
 /// The position of an entry, counted from 0 at the start of the session.
@@ -48,12 +51,29 @@ pub enum JournalError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A position that was kept elsewhere is not one of this journal.
+    #[error("it is not a position of journal segment `{segment}`: {reason}")]
+    Unfit {
+        /// The segment's path.
+        segment: PathBuf,
+        /// What does not fit.
+        reason: &'static str,
+    },
     /// An entry does not fit into a frame.
     #[error("an entry of kind `{event}` is larger than a journal frame can be")]
     TooLarge {
         /// The kind of the entry.
         event: &'static str,
     },
+}
+
+/// An entry that has been appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Its number.
+    pub seq: Seq,
+    /// Its time, in nanoseconds since the Unix epoch.
+    pub at: u64,
 }
 
 /// How a journal is written.
@@ -95,7 +115,7 @@ impl Journal {
     /// # Errors
     /// As for [`Journal::create`].
     pub fn create_with(directory: &Path, options: Options) -> Result<Self, JournalError> {
-        Ok(Self::new(write::Writer::create(directory, options)?, 0))
+        Ok(Self::new(write::Writer::create(directory, options)?))
     }
 
     /// Opens the journal of an earlier run, cutting a torn tail at the last whole entry.
@@ -113,8 +133,20 @@ impl Journal {
     /// # Errors
     /// As for [`Journal::resume`].
     pub fn resume_with(directory: &Path, options: Options) -> Result<Self, JournalError> {
-        let (writer, resumed) = write::Writer::resume(directory, options)?;
-        Ok(Self::new(writer, resumed.verdict))
+        let entries = Entries::open(directory)?;
+        let writer = write::Writer::resume(directory, options, entries)?;
+        Ok(Self::new(writer))
+    }
+
+    /// [`Journal::resume`] that verifies only what lies behind `position`.
+    ///
+    /// # Errors
+    /// [`JournalError::Unfit`] when the position is not one of this journal, and as for
+    /// [`Journal::resume`].
+    pub fn resume_at(directory: &Path, position: &Position) -> Result<Self, JournalError> {
+        let entries = Entries::open_at(directory, position)?;
+        let writer = write::Writer::resume(directory, Options::default(), entries)?;
+        Ok(Self::new(writer))
     }
 
     /// Appends one entry; it is in the file when this returns.
@@ -125,7 +157,26 @@ impl Journal {
     /// [`JournalError`] when it could not be written whole (such as on a full disk); nothing of it
     /// is then in the log.
     pub fn append(&self, pid: u32, verdict: VerdictId, event: Event) -> Result<Seq, JournalError> {
+        Ok(self.append_stamped(pid, verdict, event)?.seq)
+    }
+
+    /// [`Journal::append`] that also tells the time that the entry got.
+    ///
+    /// # Errors
+    /// As for [`Journal::append`].
+    pub fn append_stamped(
+        &self,
+        pid: u32,
+        verdict: VerdictId,
+        event: Event,
+    ) -> Result<Recorded, JournalError> {
         self.writer().append(pid, verdict, event)
+    }
+
+    /// Behind the entry that was appended last.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.writer().end().clone()
     }
 
     /// Forces everything appended so far to the disk (fdatasync(2)).
@@ -146,10 +197,10 @@ impl Journal {
         )
     }
 
-    fn new(writer: write::Writer, verdicts: u32) -> Self {
+    fn new(writer: write::Writer) -> Self {
         Self {
+            verdicts: AtomicU32::new(writer.end().past.verdict),
             writer: Mutex::new(writer),
-            verdicts: AtomicU32::new(verdicts),
         }
     }
 
@@ -165,10 +216,16 @@ impl Journal {
 /// # Errors
 /// [`JournalError`] when a segment can not be opened; each item may be a [`JournalError::Damaged`],
 /// after which nothing follows.
-pub fn read(
-    directory: &Path,
-) -> Result<impl Iterator<Item = Result<(Seq, Entry), JournalError>> + use<>, JournalError> {
-    read::Reader::open(directory)
+pub fn read(directory: &Path) -> Result<Entries, JournalError> {
+    Entries::open(directory)
+}
+
+/// Reads a journal from a position on, which an earlier reading of it gave.
+///
+/// # Errors
+/// [`JournalError::Unfit`] when the position is not one of this journal; else as for [`read`].
+pub fn read_from(directory: &Path, position: &Position) -> Result<Entries, JournalError> {
+    Entries::open_at(directory, position)
 }
 
 impl JournalError {
@@ -177,10 +234,6 @@ impl JournalError {
             segment: segment.to_owned(),
             source,
         }
-    }
-
-    fn unreadable(directory: &Path) -> Self {
-        Self::io(directory, io::Error::from(io::ErrorKind::UnexpectedEof))
     }
 }
 

@@ -4,16 +4,19 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::frame::{self, FRAME_HEADER, Header, MAX_BODY, Tip};
+use super::frame::{self, FRAME_HEADER, Header, MAX_BODY};
+use super::position::Position;
 use super::segment::{self, SEGMENT_HEADER, SegmentHeader};
 use super::{Entry, JournalError, Seq};
 
-/// Streams the entries of a journal.
+/// The entries of a journal, one after the other.
+///
+/// Each item may be an error, such as [`JournalError::Damaged`], after which nothing follows.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub struct Entries {
     directory: PathBuf,
+    position: Position,
     segment: Option<Segment>,
-    tip: Tip,
     body: Vec<u8>,
     finished: bool,
 }
@@ -21,11 +24,8 @@ pub(super) struct Reader {
 /// The segment that is being read.
 #[derive(Debug)]
 struct Segment {
-    index: u32,
     path: PathBuf,
     file: BufReader<File>,
-    /// Where the next frame starts; 0 until the segment's own header has been verified.
-    offset: u64,
 }
 
 /// What lies at a position of a segment.
@@ -44,35 +44,49 @@ enum Found {
     },
 }
 
-/// Where a whole journal ends.
-#[derive(Debug)]
-pub(super) struct Position {
-    pub(super) index: u32,
-    /// Bytes of the last segment that hold whole frames; 0 when its header is torn.
-    pub(super) offset: u64,
-    pub(super) tip: Tip,
-}
-
-impl Reader {
+impl Entries {
     pub(super) fn open(directory: &Path) -> Result<Self, JournalError> {
-        let first = Segment::open(directory, 0)?;
-        Ok(Self {
-            directory: directory.to_owned(),
-            segment: Some(first),
-            tip: Tip::START,
-            body: Vec::new(),
-            finished: false,
-        })
+        let start = Position::START;
+        let first = Segment::open(directory, &start)?;
+        Ok(Self::at(directory, start, first))
     }
 
-    /// Where reading stopped; `None` when it stopped at an error.
-    pub(super) fn position(&self) -> Option<Position> {
-        let segment = self.segment.as_ref()?;
-        Some(Position {
-            index: segment.index,
-            offset: segment.offset,
-            tip: self.tip,
-        })
+    /// The entries behind a position, which must be one of this journal.
+    pub(super) fn open_at(directory: &Path, position: &Position) -> Result<Self, JournalError> {
+        let unfit = |reason| JournalError::Unfit {
+            segment: segment::path(directory, position.segment),
+            reason,
+        };
+        let before = segment::list(directory)?;
+        if !before
+            .into_iter()
+            .take_while(|index| *index <= position.segment)
+            .eq(0..=position.segment)
+        {
+            return Err(unfit("a segment before it is missing"));
+        }
+        let mut segment = Segment::open(directory, position)?;
+        match segment.misfit(position)? {
+            Some(reason) => Err(unfit(reason)),
+            None => Ok(Self::at(directory, position.clone(), segment)),
+        }
+    }
+
+    /// Behind the entry that was read last: where to go on. The end of the journal, or of what
+    /// could be read of it, when there are no more.
+    #[must_use]
+    pub const fn position(&self) -> &Position {
+        &self.position
+    }
+
+    fn at(directory: &Path, position: Position, segment: Segment) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            position,
+            segment: Some(segment),
+            body: Vec::new(),
+            finished: false,
+        }
     }
 
     fn step(&mut self) -> Result<Option<(Seq, Entry)>, JournalError> {
@@ -80,8 +94,8 @@ impl Reader {
             let Some(segment) = self.segment.as_mut() else {
                 return Ok(None);
             };
-            let seq = self.tip.seq;
-            match segment.read(&mut self.tip, &mut self.body)? {
+            let seq = self.position.next();
+            match segment.read(&mut self.position, &mut self.body)? {
                 Found::Frame(entry) => return Ok(Some((seq, entry))),
                 Found::End | Found::Unsound { .. } => {
                     if self.advance()?.is_none() {
@@ -99,30 +113,30 @@ impl Reader {
         };
         // A writer may have appended to this segment and rotated since the end was seen, and a
         // failed append may have been cut: what was buffered is stale, so look again.
-        let next = segment.index + 1;
+        let next = self.position.segment + 1;
         let later = segment::list(&self.directory)?
             .into_iter()
             .any(|index| index >= next);
-        segment.rewind()?;
-        let before = segment.offset;
-        let mut tip = self.tip;
-        let again = segment.read(&mut tip, &mut self.body)?;
-        segment.offset = before;
-        segment.rewind()?;
+        segment.seek(self.position.offset)?;
+        let again = segment.read(&mut self.position.clone(), &mut self.body)?;
+        segment.seek(self.position.offset)?;
         match again {
             Found::Frame(_) => return Ok(Some(())),
-            Found::Unsound { needed, reason } if later || !segment.is_torn(needed)? => {
-                return Err(segment.damaged(self.tip.seq, reason));
+            Found::Unsound { needed, reason }
+                if later || !segment.is_torn(&self.position, needed)? =>
+            {
+                return Err(segment.damaged(&self.position, reason));
             }
             Found::End if later => {}
             Found::End | Found::Unsound { .. } => return Ok(None),
         }
-        self.segment = Some(Segment::open(&self.directory, next)?);
+        self.position.pass_segment();
+        self.segment = Some(Segment::open(&self.directory, &self.position)?);
         Ok(Some(()))
     }
 }
 
-impl Iterator for Reader {
+impl Iterator for Entries {
     type Item = Result<(Seq, Entry), JournalError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -139,21 +153,71 @@ impl Iterator for Reader {
 }
 
 impl Segment {
-    fn open(directory: &Path, index: u32) -> Result<Self, JournalError> {
-        let path = segment::path(directory, index);
-        let file = File::open(&path).map_err(|source| JournalError::io(&path, source))?;
+    /// The segment at a position. One that is not there is damage: a journal has at least its
+    /// first, and the next is only looked for where there is a later one.
+    fn open(directory: &Path, position: &Position) -> Result<Self, JournalError> {
+        let path = segment::path(directory, position.segment);
+        let file = match File::open(&path) {
+            Err(source)
+                if source.kind() == io::ErrorKind::NotFound
+                    && !segment::list(directory)?.is_empty() =>
+            {
+                return Err(JournalError::Damaged {
+                    segment: path,
+                    offset: 0,
+                    seq: position.next(),
+                    reason: "the segment is missing",
+                });
+            }
+            opened => opened.map_err(|source| JournalError::io(&path, source))?,
+        };
         Ok(Self {
-            index,
             path,
             file: BufReader::with_capacity(1 << 16, file),
-            offset: 0,
         })
     }
 
-    /// Reads what lies at the current position, and moves past it when it is sound.
-    fn read(&mut self, tip: &mut Tip, body: &mut Vec<u8>) -> Result<Found, JournalError> {
-        if self.offset == 0
-            && let Some(found) = self.read_segment_header(*tip)?
+    /// Why a position is not one of this segment, if it is not; moves there if it is.
+    fn misfit(&mut self, position: &Position) -> Result<Option<&'static str>, JournalError> {
+        let mut bytes = [0; SEGMENT_HEADER];
+        if self.fill(&mut bytes)? != SEGMENT_HEADER {
+            return Ok(Some("the segment's header is cut off"));
+        }
+        let header = match SegmentHeader::decode(&bytes) {
+            Ok(header) => header,
+            Err(reason) => return Ok(Some(reason)),
+        };
+        if header.index != position.segment || header.first > position.next() {
+            return Ok(Some("the segment is another one"));
+        }
+        if position.frame == position.offset {
+            let first = SegmentHeader::new(position.segment, position.tip) == header;
+            let first = first && position.offset == SEGMENT_HEADER as u64;
+            return Ok((!first).then_some("the segment starts at another entry"));
+        }
+        self.seek(position.frame)?;
+        let mut bytes = [0; FRAME_HEADER];
+        if self.fill(&mut bytes)? != FRAME_HEADER {
+            return Ok(Some("the segment ends before it"));
+        }
+        let ends_there = |header: &Header| {
+            position.frame + FRAME_HEADER as u64 + u64::from(header.length) == position.offset
+                && header.chain == position.tip.chain
+        };
+        if !Header::decode(&bytes).as_ref().is_some_and(ends_there) {
+            return Ok(Some("the chain has another value there"));
+        }
+        if self.length()? < position.offset {
+            return Ok(Some("the segment ends before it"));
+        }
+        self.seek(position.offset)?;
+        Ok(None)
+    }
+
+    /// Reads what lies at the position, and moves it past that when it is sound.
+    fn read(&mut self, position: &mut Position, body: &mut Vec<u8>) -> Result<Found, JournalError> {
+        if position.offset == 0
+            && let Some(found) = self.read_segment_header(position)?
         {
             return Ok(found);
         }
@@ -178,52 +242,38 @@ impl Segment {
         if self.fill(body)? != length {
             return Ok(Found::unsound(length, "the frame is cut off"));
         }
-        Ok(self.accept(header, tip, body))
+        Ok(accept(header, position, body))
     }
 
-    fn accept(&mut self, header: Header, tip: &mut Tip, body: &[u8]) -> Found {
-        let next = tip.after(body);
-        if next.chain != header.chain {
-            return Found::unsound(body.len(), "the frame does not continue the chain");
-        }
-        let Some(entry) = frame::decode_body(body) else {
-            // The chain holds, so this is not a torn write and never the tail to cut.
-            return Found::Unsound {
-                needed: 0,
-                reason: "the entry is of a kind unknown here",
-            };
-        };
-        *tip = next;
-        self.offset += (FRAME_HEADER + body.len()) as u64;
-        Found::Frame(entry)
-    }
-
-    fn read_segment_header(&mut self, tip: Tip) -> Result<Option<Found>, JournalError> {
+    fn read_segment_header(
+        &mut self,
+        position: &mut Position,
+    ) -> Result<Option<Found>, JournalError> {
         let mut bytes = [0; SEGMENT_HEADER];
-        let needed = SEGMENT_HEADER as u64;
         if self.fill(&mut bytes)? != SEGMENT_HEADER {
             return Ok(Some(Found::Unsound {
-                needed,
+                needed: SEGMENT_HEADER as u64,
                 reason: "the segment's header is cut off",
             }));
         }
-        if let Some(reason) = SegmentHeader::new(self.index, tip).mismatch(&bytes) {
+        let expected = SegmentHeader::new(position.segment, position.tip);
+        if let Some(reason) = expected.mismatch(&bytes) {
             // All of it was written, so this is another format or another journal, not a torn write.
             return Ok(Some(Found::Unsound { needed: 0, reason }));
         }
-        self.offset = needed;
+        position.pass_segment_header();
         Ok(None)
     }
 
     /// Whether nothing but the unsound frame itself (and blocks that were never written, which
     /// read as zeros after a power cut) lies between here and the end.
-    fn is_torn(&mut self, needed: u64) -> Result<bool, JournalError> {
-        self.rewind()?;
+    fn is_torn(&mut self, position: &Position, needed: u64) -> Result<bool, JournalError> {
+        self.seek(position.offset)?;
         let mut rest = Vec::new();
         self.file
             .read_to_end(&mut rest)
             .map_err(|source| JournalError::io(&self.path, source))?;
-        self.rewind()?;
+        self.seek(position.offset)?;
         let written = rest
             .iter()
             .rposition(|byte| *byte != 0)
@@ -231,10 +281,17 @@ impl Segment {
         Ok(written <= needed)
     }
 
-    fn rewind(&mut self) -> Result<(), JournalError> {
-        let moved = self.file.seek(SeekFrom::Start(self.offset));
+    fn seek(&mut self, offset: u64) -> Result<(), JournalError> {
+        let moved = self.file.seek(SeekFrom::Start(offset));
         moved
             .map(drop)
+            .map_err(|source| JournalError::io(&self.path, source))
+    }
+
+    fn length(&self) -> Result<u64, JournalError> {
+        let metadata = self.file.get_ref().metadata();
+        metadata
+            .map(|metadata| metadata.len())
             .map_err(|source| JournalError::io(&self.path, source))
     }
 
@@ -252,14 +309,31 @@ impl Segment {
         Ok(filled)
     }
 
-    fn damaged(&self, seq: Seq, reason: &'static str) -> JournalError {
+    fn damaged(&self, position: &Position, reason: &'static str) -> JournalError {
         JournalError::Damaged {
             segment: self.path.clone(),
-            offset: self.offset,
-            seq,
+            offset: position.offset,
+            seq: position.next(),
             reason,
         }
     }
+}
+
+/// Takes a frame for sound when it continues the chain, and moves past it.
+fn accept(header: Header, position: &mut Position, body: &[u8]) -> Found {
+    let next = position.tip.after(body);
+    if next.chain != header.chain {
+        return Found::unsound(body.len(), "the frame does not continue the chain");
+    }
+    let Some(entry) = frame::decode_body(body) else {
+        // The chain holds, so this is not a torn write and never the tail to cut.
+        return Found::Unsound {
+            needed: 0,
+            reason: "the entry is of a kind unknown here",
+        };
+    };
+    position.pass((FRAME_HEADER + body.len()) as u64, next, &entry);
+    Found::Frame(entry)
 }
 
 impl Found {

@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 
 /// What a segment says about itself: `magic [u8; 8] | version u32 | index u32 | first u64 |
 /// chain [u8; 32] | reserved u32 | check u32`. The check is the CRC-32 of the 60 bytes before it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
     /// The segment's number.
     pub(super) index: u32,
@@ -49,17 +49,38 @@ impl SegmentHeader {
         bytes
     }
 
-    /// Why `bytes` are not the header of the segment that continues `tip`, if they are not.
-    pub(super) fn mismatch(&self, bytes: &[u8; SEGMENT_HEADER]) -> Option<&'static str> {
-        let (magic, rest) = bytes.split_first_chunk::<8>()?;
-        let (version, _) = rest.split_first_chunk::<4>()?;
+    /// Parses a header; says why when it is not one that this build reads.
+    pub(super) fn decode(bytes: &[u8; SEGMENT_HEADER]) -> Result<Self, &'static str> {
+        let damaged = "the check of the segment's header does not match";
+        let (magic, rest) = bytes.split_first_chunk::<8>().ok_or(damaged)?;
         if magic != MAGIC {
-            return Some("the segment does not start with the journal's magic");
+            return Err("the segment does not start with the journal's magic");
         }
+        let (version, rest) = rest.split_first_chunk::<4>().ok_or(damaged)?;
         if *version != VERSION.to_le_bytes() {
-            return Some("the segment has a format version that this build does not read");
+            return Err("the segment has a format version that this build does not read");
         }
-        (self.encode() != bytes).then_some("the segment does not continue the one before")
+        let (index, rest) = rest.split_first_chunk::<4>().ok_or(damaged)?;
+        let (first, rest) = rest.split_first_chunk::<8>().ok_or(damaged)?;
+        let header = Self {
+            index: u32::from_le_bytes(*index),
+            first: u64::from_le_bytes(*first),
+            chain: *rest.first_chunk::<32>().ok_or(damaged)?,
+        };
+        if header.encode() == bytes {
+            Ok(header)
+        } else {
+            Err(damaged)
+        }
+    }
+
+    /// Why `bytes` are not this header, if they are not.
+    pub(super) fn mismatch(&self, bytes: &[u8; SEGMENT_HEADER]) -> Option<&'static str> {
+        match Self::decode(bytes) {
+            Err(reason) => Some(reason),
+            Ok(found) if found != *self => Some("the segment does not continue the one before"),
+            Ok(_) => None,
+        }
     }
 }
 
@@ -75,7 +96,9 @@ pub(super) fn list(directory: &Path) -> Result<Vec<u32>, JournalError> {
     for item in fs::read_dir(directory).map_err(failed)? {
         let name = item.map_err(failed)?.file_name();
         let index = name.to_str().and_then(|name| name.strip_suffix(".aej"));
-        found.extend(index.and_then(|index| index.parse::<u32>().ok()));
+        let index = index.and_then(|index| index.parse::<u32>().ok());
+        // Only what `path` gives: a file manager's copy of a segment is none.
+        found.extend(index.filter(|index| path(directory, *index).file_name() == Some(&name)));
     }
     found.sort_unstable();
     Ok(found)

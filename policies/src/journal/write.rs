@@ -5,37 +5,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::frame::Tip;
+use super::position::Position;
 use super::process::Processes;
-use super::read::{Position, Reader};
-use super::segment::{self, SEGMENT_HEADER};
-use super::{Entry, Event, JournalError, Options, Seq, VerdictId};
+use super::read::Entries;
+use super::segment;
+use super::{Entry, Event, JournalError, Options, Recorded, VerdictId};
 
 /// What an append needs to know and changes.
 #[derive(Debug)]
 pub(super) struct Writer {
     directory: PathBuf,
     segment_bytes: u64,
-    index: u32,
     path: PathBuf,
     file: Arc<File>,
-    /// Bytes of the segment that hold whole frames.
-    end: u64,
-    tip: Tip,
-    /// The time of the last entry; the next one is never before it.
-    last: u64,
+    /// Behind the last whole frame.
+    end: Position,
     processes: Processes,
     buffer: Vec<u8>,
     /// Whether half a frame may lie behind `end`, so that nothing may be appended.
     soiled: bool,
-}
-
-/// What a journal held when it was opened again.
-#[derive(Debug, Default)]
-pub(super) struct Resumed {
-    last: u64,
-    /// The highest verdict that has an entry.
-    pub(super) verdict: u32,
 }
 
 /// An open segment.
@@ -47,37 +35,30 @@ pub(super) struct Segment {
 
 impl Writer {
     pub(super) fn create(directory: &Path, options: Options) -> Result<Self, JournalError> {
-        let file = segment::create(directory, 0, Tip::START)?;
-        let start = Position {
-            index: 0,
-            offset: SEGMENT_HEADER as u64,
-            tip: Tip::START,
-        };
-        Ok(Self::at(directory, options, file, &start))
+        let mut start = Position::START;
+        let file = segment::create(directory, 0, start.tip)?;
+        start.pass_segment_header();
+        Ok(Self::at(directory, options, file, start))
     }
 
-    /// Verifies the whole journal, cuts a torn tail, and continues after it.
+    /// Verifies what `entries` has yet to read, cuts a torn tail, and continues after it.
     pub(super) fn resume(
         directory: &Path,
         options: Options,
-    ) -> Result<(Self, Resumed), JournalError> {
-        let mut reader = Reader::open(directory)?;
-        let mut resumed = Resumed::default();
-        for item in &mut reader {
-            resumed.note(&item?.1);
+        mut entries: Entries,
+    ) -> Result<Self, JournalError> {
+        for item in &mut entries {
+            item?;
         }
-        let position = reader
-            .position()
-            .ok_or_else(|| JournalError::unreadable(directory))?;
-        let mut writer = if position.offset == 0 {
-            Self::replace_torn_segment(directory, options, position)?
+        let mut end = entries.position().clone();
+        let file = if end.offset == 0 {
+            replace_torn_segment(directory, &mut end)?
         } else {
-            let file = segment::open(&segment::path(directory, position.index))?;
-            Self::at(directory, options, file, &position)
+            segment::open(&segment::path(directory, end.segment))?
         };
+        let mut writer = Self::at(directory, options, file, end);
         writer.cut()?;
-        writer.last = resumed.last;
-        Ok((writer, resumed))
+        Ok(writer)
     }
 
     /// Appends one entry, and before it the executable of a process not seen before.
@@ -86,46 +67,34 @@ impl Writer {
         pid: u32,
         verdict: VerdictId,
         event: Event,
-    ) -> Result<Seq, JournalError> {
+    ) -> Result<Recorded, JournalError> {
         if self.soiled {
             self.cut()?;
         }
-        if self.end >= self.segment_bytes {
+        if self.end.offset >= self.segment_bytes {
             self.rotate()?;
         }
         let at = self.now();
         let process = self.processes.news(pid);
         self.buffer.clear();
-        let mut tip = self.tip;
+        let mut end = self.end.clone();
         if let Some(exe) = process.clone() {
             let event = Event::Process { exe };
-            tip = self.encode(
-                tip,
-                &Entry {
-                    at,
-                    pid,
-                    verdict: VerdictId::default(),
-                    event,
-                },
-            )?;
+            self.encode(&mut end, at, pid, VerdictId::default(), event)?;
         }
-        let seq = tip.seq;
-        tip = self.encode(
-            tip,
-            &Entry {
-                at,
-                pid,
-                verdict,
-                event,
-            },
-        )?;
+        let seq = end.next();
+        self.encode(&mut end, at, pid, verdict, event)?;
         self.write()?;
-        self.tip = tip;
-        self.last = at;
+        self.end = end;
         if let Some(executable) = process {
             self.processes.recorded(pid, executable);
         }
-        Ok(seq)
+        Ok(Recorded { seq, at })
+    }
+
+    /// Behind the last entry.
+    pub(super) const fn end(&self) -> &Position {
+        &self.end
     }
 
     /// The segment that is written, to be forced to the disk without holding up other appends. The
@@ -137,68 +106,55 @@ impl Writer {
         }
     }
 
-    fn at(directory: &Path, options: Options, file: File, position: &Position) -> Self {
+    fn at(directory: &Path, options: Options, file: File, end: Position) -> Self {
         Self {
             directory: directory.to_owned(),
             segment_bytes: options.segment_bytes,
-            index: position.index,
-            path: segment::path(directory, position.index),
+            path: segment::path(directory, end.segment),
             file: Arc::new(file),
-            end: position.offset,
-            tip: position.tip,
-            last: 0,
+            end,
             processes: Processes::new(options.executable),
             buffer: Vec::new(),
             soiled: false,
         }
     }
 
-    /// Nothing was ever acknowledged in a segment whose header is not whole.
-    fn replace_torn_segment(
-        directory: &Path,
-        options: Options,
-        torn: Position,
-    ) -> Result<Self, JournalError> {
-        let path = segment::path(directory, torn.index);
-        std::fs::remove_file(&path).map_err(|source| JournalError::io(&path, source))?;
-        let file = segment::create(directory, torn.index, torn.tip)?;
-        Ok(Self::at(
-            directory,
-            options,
-            file,
-            &Position {
-                offset: SEGMENT_HEADER as u64,
-                ..torn
-            },
-        ))
-    }
-
-    fn encode(&mut self, tip: Tip, entry: &Entry) -> Result<Tip, JournalError> {
-        tip.encode(&mut self.buffer, entry)
-            .ok_or(JournalError::TooLarge {
-                event: entry.event.name(),
-            })
+    fn encode(
+        &mut self,
+        end: &mut Position,
+        at: u64,
+        pid: u32,
+        verdict: VerdictId,
+        event: Event,
+    ) -> Result<(), JournalError> {
+        let start = self.buffer.len();
+        let entry = Entry {
+            at,
+            pid,
+            verdict,
+            event,
+        };
+        let encoded = end.tip.encode(&mut self.buffer, &entry);
+        let tip = encoded.ok_or(JournalError::TooLarge {
+            event: entry.event.name(),
+        })?;
+        end.pass((self.buffer.len() - start) as u64, tip, &entry);
+        Ok(())
     }
 
     fn write(&mut self) -> Result<(), JournalError> {
-        match segment::write_whole(&self.file, &self.buffer) {
-            Ok(()) => {
-                self.end += self.buffer.len() as u64;
-                Ok(())
-            }
-            Err(source) => {
-                self.soiled = true;
-                // When even this fails, the next append tries again before it writes.
-                drop(self.cut());
-                Err(JournalError::io(&self.path, source))
-            }
-        }
+        segment::write_whole(&self.file, &self.buffer).map_err(|source| {
+            self.soiled = true;
+            // When even this fails, the next append tries again before it writes.
+            drop(self.cut());
+            JournalError::io(&self.path, source)
+        })
     }
 
     /// Cuts whatever lies behind the last whole frame.
     fn cut(&mut self) -> Result<(), JournalError> {
         self.file
-            .set_len(self.end)
+            .set_len(self.end.offset)
             .map_err(|source| JournalError::io(&self.path, source))?;
         self.soiled = false;
         Ok(())
@@ -207,11 +163,12 @@ impl Writer {
     fn rotate(&mut self) -> Result<(), JournalError> {
         // An entry must not survive a power cut that one before it does not.
         self.segment().sync()?;
-        let index = self.index + 1;
-        self.file = Arc::new(segment::create(&self.directory, index, self.tip)?);
-        self.index = index;
-        self.path = segment::path(&self.directory, index);
-        self.end = SEGMENT_HEADER as u64;
+        let mut end = self.end.clone();
+        end.pass_segment();
+        self.file = Arc::new(segment::create(&self.directory, end.segment, end.tip)?);
+        self.path = segment::path(&self.directory, end.segment);
+        end.pass_segment_header();
+        self.end = end;
         Ok(())
     }
 
@@ -222,7 +179,7 @@ impl Writer {
             .unwrap_or_default();
         u64::try_from(clock.as_nanos())
             .unwrap_or(u64::MAX)
-            .max(self.last)
+            .max(self.end.at())
     }
 }
 
@@ -235,11 +192,11 @@ impl Segment {
     }
 }
 
-impl Resumed {
-    fn note(&mut self, entry: &Entry) {
-        self.last = self.last.max(entry.at);
-        if let Event::Verdict { id, .. } = &entry.event {
-            self.verdict = self.verdict.max(id.0);
-        }
-    }
+/// Nothing was ever acknowledged in a segment whose header is not whole.
+fn replace_torn_segment(directory: &Path, torn: &mut Position) -> Result<File, JournalError> {
+    let path = segment::path(directory, torn.segment);
+    std::fs::remove_file(&path).map_err(|source| JournalError::io(&path, source))?;
+    let file = segment::create(directory, torn.segment, torn.tip)?;
+    torn.pass_segment_header();
+    Ok(file)
 }

@@ -6,5 +6,6 @@ mod default_policy;
 mod entries;
 mod gate;
 mod journal;
+mod positions;
 mod stability;
 mod tables;
