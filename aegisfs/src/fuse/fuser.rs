@@ -15,6 +15,7 @@ use ::fuser::{
 };
 use rustix::fs::FileType;
 
+use super::options::{Feature, Features, Options, Transport};
 use super::requests::{
     Asker, Fitting, Lookup, Make, Move, Named, Opened, Requests, Shown, fitting,
 };
@@ -23,14 +24,38 @@ use crate::overlay::{Attr, Caller, Durable, HandleId, SetAttr, SetTime};
 /// Bytes in one write, and so the most that one request carries; the kernel's own limit is as high
 /// (`fs.fuse.max_pages_limit`, 256 pages).
 const MOST_WRITTEN: u32 = 1 << 20;
-/// Read-ahead and other requests that the kernel may have under way at once.
-const BACKGROUND: u16 = 64;
 /// The tree is not exported by NFS, which alone asks for others.
 const GENERATION: Generation = Generation(0);
 
 /// The requests in fuser's terms.
 #[derive(Debug)]
-pub(super) struct Adapter(pub(super) Requests);
+pub(super) struct Adapter {
+    requests: Requests,
+    options: Options,
+}
+
+impl Adapter {
+    pub(super) const fn new(requests: Requests, options: Options) -> Self {
+        Self { requests, options }
+    }
+}
+
+/// What is in force on this road.
+pub(super) fn features(options: Options) -> Features {
+    const NOT_HERE: &str = "not through fuser";
+    Features {
+        transport: Transport::Fuser,
+        protocol: None,
+        threads: options.threads.max(1),
+        largest_write: MOST_WRITTEN,
+        features: vec![
+            Feature::off("io_uring", NOT_HERE),
+            Feature::off("passthrough", NOT_HERE),
+            Feature::off("writeback", NOT_HERE),
+            Feature::off("nameless files (O_TMPFILE)", NOT_HERE),
+        ],
+    }
+}
 
 impl Filesystem for Adapter {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -45,12 +70,12 @@ impl Filesystem for Adapter {
         // An old kernel lacks some; each of them only saves requests.
         let _ = config.add_capabilities(wanted & offered);
         let _ = config.set_max_write(MOST_WRITTEN);
-        let _ = config.set_max_background(BACKGROUND);
+        let _ = config.set_max_background(self.options.max_background);
         Ok(())
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.0.lookup(parent.0, name.as_bytes()) {
+        match self.requests.lookup(parent.0, name.as_bytes()) {
             Ok(Lookup::Found(named)) => reply_entry(Ok(named), reply),
             Ok(Lookup::Missing(lifetime)) => reply.entry(&lifetime, &absent(), GENERATION),
             Err(errno) => reply.error(number(errno)),
@@ -58,11 +83,11 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _request: &Request, ino: INodeNo, count: u64) {
-        self.0.forget(ino.0, count);
+        self.requests.forget(ino.0, count);
     }
 
     fn getattr(&self, _request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        reply_attr(self.0.getattr(ino.0), reply);
+        reply_attr(self.requests.getattr(ino.0), reply);
     }
 
     fn setattr(
@@ -98,11 +123,11 @@ impl Filesystem for Adapter {
             mtime: mtime.map(set_time),
             caller,
         };
-        reply_attr(self.0.setattr(asker(request), ino.0, set), reply);
+        reply_attr(self.requests.setattr(asker(request), ino.0, set), reply);
     }
 
     fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.0.readlink(ino.0) {
+        match self.requests.readlink(ino.0) {
             Ok(target) => reply.data(&target),
             Err(errno) => reply.error(number(errno)),
         }
@@ -119,7 +144,7 @@ impl Filesystem for Adapter {
         reply: ReplyEntry,
     ) {
         let make = make(parent, name, mode, umask);
-        let made = self.0.mknod(asker(request), make, rdev);
+        let made = self.requests.mknod(asker(request), make, rdev);
         reply_entry(made, reply);
     }
 
@@ -133,7 +158,7 @@ impl Filesystem for Adapter {
         reply: ReplyEntry,
     ) {
         let make = make(parent, name, mode, umask);
-        let made = self.0.mkdir(asker(request), make);
+        let made = self.requests.mkdir(asker(request), make);
         reply_entry(made, reply);
     }
 
@@ -147,18 +172,22 @@ impl Filesystem for Adapter {
     ) {
         let target = target.as_os_str().as_bytes();
         let made = self
-            .0
+            .requests
             .symlink(asker(request), parent.0, name.as_bytes(), target);
         reply_entry(made, reply);
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let done = self.0.unlink(asker(request), parent.0, name.as_bytes());
+        let done = self
+            .requests
+            .unlink(asker(request), parent.0, name.as_bytes());
         reply_empty(done, reply);
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let done = self.0.rmdir(asker(request), parent.0, name.as_bytes());
+        let done = self
+            .requests
+            .rmdir(asker(request), parent.0, name.as_bytes());
         reply_empty(done, reply);
     }
 
@@ -177,7 +206,7 @@ impl Filesystem for Adapter {
             to: (new_parent.0, new_name.as_bytes()),
             flags: flags.bits(),
         };
-        reply_empty(self.0.rename(asker(request), names), reply);
+        reply_empty(self.requests.rename(asker(request), names), reply);
     }
 
     fn link(
@@ -189,13 +218,15 @@ impl Filesystem for Adapter {
         reply: ReplyEntry,
     ) {
         let name = new_name.as_bytes();
-        let made = self.0.link(asker(request), ino.0, new_parent.0, name);
+        let made = self
+            .requests
+            .link(asker(request), ino.0, new_parent.0, name);
         reply_entry(made, reply);
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let flags = flags.0.cast_unsigned();
-        match self.0.open(asker(request), ino.0, flags) {
+        match self.requests.open(asker(request), ino.0, flags) {
             Ok(opened) => reply.opened(FileHandle(opened.handle.0), open_flags(opened)),
             Err(errno) => reply.error(number(errno)),
         }
@@ -212,7 +243,10 @@ impl Filesystem for Adapter {
         reply: ReplyCreate,
     ) {
         let make = make(parent, name, mode, umask);
-        match self.0.create(asker(request), make, flags.cast_unsigned()) {
+        match self
+            .requests
+            .create(asker(request), make, flags.cast_unsigned())
+        {
             Ok((named, opened)) => reply.created(
                 &named.lifetime,
                 &attributes(&named.shown.attr),
@@ -236,7 +270,7 @@ impl Filesystem for Adapter {
         reply: ReplyData,
     ) {
         let mut bytes = vec![0; size as usize];
-        match self.0.read(HandleId(handle.0), offset, &mut bytes) {
+        match self.requests.read(HandleId(handle.0), offset, &mut bytes) {
             Ok(read) => reply.data(bytes.get(..read).unwrap_or_default()),
             Err(errno) => reply.error(number(errno)),
         }
@@ -260,7 +294,10 @@ impl Filesystem for Adapter {
         } else {
             Caller::Trusted
         };
-        match self.0.write(HandleId(handle.0), offset, data, caller) {
+        match self
+            .requests
+            .write(HandleId(handle.0), offset, data, caller)
+        {
             Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(0)),
             Err(errno) => reply.error(number(errno)),
         }
@@ -287,7 +324,7 @@ impl Filesystem for Adapter {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        reply_empty(self.0.release(HandleId(handle.0)), reply);
+        reply_empty(self.requests.release(HandleId(handle.0)), reply);
     }
 
     fn fsync(
@@ -303,11 +340,11 @@ impl Filesystem for Adapter {
         } else {
             Durable::Everything
         };
-        reply_empty(self.0.fsync(HandleId(handle.0), what), reply);
+        reply_empty(self.requests.fsync(HandleId(handle.0), what), reply);
     }
 
     fn opendir(&self, _request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        match self.0.opendir(ino.0) {
+        match self.requests.opendir(ino.0) {
             Ok(handle) => reply.opened(FileHandle(handle.0), FopenFlags::empty()),
             Err(errno) => reply.error(number(errno)),
         }
@@ -321,7 +358,7 @@ impl Filesystem for Adapter {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        match self.0.readdir(HandleId(handle.0), offset) {
+        match self.requests.readdir(HandleId(handle.0), offset) {
             Ok(listing) => {
                 for (next, entry) in listing.entries() {
                     let name = OsStr::from_bytes(&entry.name);
@@ -343,12 +380,12 @@ impl Filesystem for Adapter {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let listing = match self.0.readdir(HandleId(handle.0), offset) {
+        let listing = match self.requests.readdir(HandleId(handle.0), offset) {
             Ok(listing) => listing,
             Err(errno) => return reply.error(number(errno)),
         };
         for (next, entry) in listing.entries() {
-            let Some(listed) = self.0.listed(ino.0, entry) else {
+            let Some(listed) = self.requests.listed(ino.0, entry) else {
                 continue;
             };
             let attr = attributes(&listed.named.shown.attr);
@@ -356,7 +393,7 @@ impl Filesystem for Adapter {
             let lifetime = listed.named.lifetime.min(listed.named.shown.lifetime);
             let name = OsStr::from_bytes(&entry.name);
             if reply.add(attr.ino, next, name, &lifetime, &attr, GENERATION) {
-                self.0.unlisted(&listed);
+                self.requests.unlisted(&listed);
                 break;
             }
         }
@@ -371,7 +408,7 @@ impl Filesystem for Adapter {
         _flags: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        reply_empty(self.0.releasedir(HandleId(handle.0)), reply);
+        reply_empty(self.requests.releasedir(HandleId(handle.0)), reply);
     }
 
     fn fsyncdir(
@@ -382,11 +419,11 @@ impl Filesystem for Adapter {
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
-        reply_empty(self.0.fsyncdir(), reply);
+        reply_empty(self.requests.fsyncdir(), reply);
     }
 
     fn statfs(&self, _request: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        match self.0.statfs() {
+        match self.requests.statfs() {
             Ok(it) => reply.statfs(
                 it.f_blocks,
                 it.f_bfree,
@@ -413,23 +450,25 @@ impl Filesystem for Adapter {
     ) {
         let flags = flags.cast_unsigned();
         let done = self
-            .0
+            .requests
             .setxattr(asker(request), ino.0, name.as_bytes(), value, flags);
         reply_empty(done, reply);
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let value = self.0.getxattr(ino.0, name.as_bytes());
+        let value = self.requests.getxattr(ino.0, name.as_bytes());
         reply_fitting(value.and_then(|value| fitting(value, size)), reply);
     }
 
     fn listxattr(&self, _request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        let names = self.0.listxattr(ino.0);
+        let names = self.requests.listxattr(ino.0);
         reply_fitting(names.and_then(|names| fitting(names, size)), reply);
     }
 
     fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let done = self.0.removexattr(asker(request), ino.0, name.as_bytes());
+        let done = self
+            .requests
+            .removexattr(asker(request), ino.0, name.as_bytes());
         reply_empty(done, reply);
     }
 
@@ -444,7 +483,7 @@ impl Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         let (handle, mode) = (HandleId(handle.0), mode.cast_unsigned());
-        reply_empty(self.0.fallocate(handle, mode, offset, length), reply);
+        reply_empty(self.requests.fallocate(handle, mode, offset, length), reply);
     }
 
     fn lseek(
@@ -457,7 +496,7 @@ impl Filesystem for Adapter {
         reply: ReplyLseek,
     ) {
         let (offset, whence) = (offset.cast_unsigned(), whence.cast_unsigned());
-        match self.0.lseek(HandleId(handle.0), offset, whence) {
+        match self.requests.lseek(HandleId(handle.0), offset, whence) {
             Ok(found) => reply.offset(i64::try_from(found).unwrap_or(i64::MAX)),
             Err(errno) => reply.error(number(errno)),
         }
@@ -478,7 +517,7 @@ impl Filesystem for Adapter {
     ) {
         let from = (HandleId(from_handle.0), from_offset);
         let to = (HandleId(to_handle.0), to_offset);
-        match self.0.copy_file_range(from, to, length) {
+        match self.requests.copy_file_range(from, to, length) {
             Ok(copied) => reply.written(u32::try_from(copied).unwrap_or(0)),
             Err(errno) => reply.error(number(errno)),
         }

@@ -3,6 +3,7 @@
 
 mod cache;
 mod fuser;
+mod options;
 mod requests;
 
 use std::ffi::CString;
@@ -22,31 +23,24 @@ use cache::FuserCache;
 use fuser::Adapter;
 use requests::Requests;
 
+pub use options::{Feature, Features, Options, Transport};
+
 const NAME: &str = "aegisfs";
-
-/// How the tree is served.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Threads that answer the kernel; more than there are processors only cost (measured).
-    pub threads: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self {
-            threads: processors.min(4),
-        }
-    }
-}
 
 /// A tree that is being served; it stays so until it is unmounted.
 #[derive(Debug)]
 pub struct Served {
     session: BackgroundSession,
+    features: Features,
 }
 
 impl Served {
+    /// What is in force.
+    #[must_use]
+    pub const fn features(&self) -> &Features {
+        &self.features
+    }
+
     /// Waits until the tree is unmounted by someone else.
     ///
     /// # Errors
@@ -70,24 +64,25 @@ impl Served {
 ///
 /// # Errors
 /// What open(2) of `/dev/fuse` or mount(2) said.
-pub fn mount_in_namespace(mountpoint: &Path) -> io::Result<OwnedFd> {
+pub fn mount_in_namespace(mountpoint: &Path, options: Options) -> io::Result<OwnedFd> {
     let connection = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    let mut options = String::from("rootmode=40000,default_permissions,allow_other");
+    let mut terms = String::from("rootmode=40000,default_permissions,allow_other");
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     write!(
-        options,
+        terms,
         ",fd={},user_id={user},group_id={group}",
         connection.as_raw_fd()
     )
     .map_err(io::Error::other)?;
-    let options = CString::new(options)?;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    let terms = CString::new(terms)?;
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
+    flags.set(MountFlags::RDONLY, options.read_only);
     rustix::mount::mount(
         NAME,
         mountpoint,
         c"fuse.aegisfs",
         flags,
-        Some(options.as_c_str()),
+        Some(terms.as_c_str()),
     )?;
     Ok(connection)
 }
@@ -99,9 +94,9 @@ pub fn mount_in_namespace(mountpoint: &Path) -> io::Result<OwnedFd> {
 pub fn serve(connection: OwnedFd, guard: Arc<Guard>, options: Options) -> io::Result<Served> {
     raise_descriptors();
     let config = config(options, SessionACL::All);
-    let adapter = Adapter(Requests::new(Arc::clone(&guard)));
+    let adapter = Adapter::new(Requests::new(Arc::clone(&guard)), options);
     let session = Session::from_fd(adapter, connection, SessionACL::All, config)?;
-    spawn(session, &guard)
+    spawn(session, &guard, options)
 }
 
 /// Mounts `guard` on `mountpoint`, through fusermount3 where the caller may not mount itself.
@@ -126,19 +121,20 @@ pub fn mount(mountpoint: &Path, guard: Arc<Guard>, options: Options) -> io::Resu
     };
     raise_descriptors();
     let config = config(options, audience);
-    let adapter = Adapter(Requests::new(Arc::clone(&guard)));
+    let adapter = Adapter::new(Requests::new(Arc::clone(&guard)), options);
     let session = Session::new(adapter, mountpoint, &config)?;
-    spawn(session, &guard)
+    spawn(session, &guard, options)
 }
 
 /// Starts to answer, with a way back to the kernel's memory.
-fn spawn(session: Session<Adapter>, guard: &Guard) -> io::Result<Served> {
+fn spawn(session: Session<Adapter>, guard: &Guard, options: Options) -> io::Result<Served> {
     let overlay = guard.overlay();
     let connection = session.as_fd().try_clone_to_owned()?;
     let cache = FuserCache::new(session.notifier(), connection, overlay.root());
     overlay.attach_kernel(Arc::new(cache));
     Ok(Served {
         session: session.spawn()?,
+        features: fuser::features(options),
     })
 }
 
@@ -165,6 +161,9 @@ fn config(options: Options, audience: SessionACL) -> Config {
         MountOption::NoSuid,
         MountOption::NoDev,
     ];
+    if options.read_only {
+        config.mount_options.push(MountOption::RO);
+    }
     config.acl = audience;
     config.n_threads = Some(options.threads.max(1));
     config

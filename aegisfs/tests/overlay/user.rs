@@ -89,7 +89,7 @@ fn inside() {
         let host = fingerprint(&path("project"));
         let guard = guard(&path("project"), &SessionDir::new(path("session")));
         let served = if own_namespace {
-            let connection = fuse::mount_in_namespace(&path("mnt")).unwrap();
+            let connection = fuse::mount_in_namespace(&path("mnt"), Options::default()).unwrap();
             fuse::serve(connection, Arc::new(guard), Options::default()).unwrap()
         } else {
             fuse::mount(&path("mnt"), Arc::new(guard), Options::default()).unwrap()

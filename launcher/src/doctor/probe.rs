@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
 
-use aegisfs::fuse::mount_in_namespace;
+use aegisfs::fuse::{Options, mount_in_namespace};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{Resource, getrlimit};
 
@@ -178,7 +178,7 @@ fn enter() -> Result<String, String> {
 }
 
 fn mount() -> Result<String, String> {
-    mount_in_namespace(Path::new(TRIED_ON))
+    mount_in_namespace(Path::new(TRIED_ON), Options::default())
         .map(|_| "works without a set-uid helper".to_owned())
         .map_err(|error| error.to_string())
 }

@@ -87,9 +87,16 @@ impl RealTree {
 }
 
 fn serve(mountpoint: &Path, guard: Arc<Guard>, mode: MountMode) -> io::Result<Served> {
-    let options = Options { threads: 1 };
+    let options = Options {
+        threads: 1,
+        ..Options::default()
+    };
     if mode == MountMode::Namespace {
-        return fuse::serve(fuse::mount_in_namespace(mountpoint)?, guard, options);
+        return fuse::serve(
+            fuse::mount_in_namespace(mountpoint, options)?,
+            guard,
+            options,
+        );
     }
     fuse::mount(mountpoint, guard, options)
 }

@@ -235,7 +235,7 @@ fn mount(setting: &Setting<'_>, guard: Arc<Guard>) -> io::Result<Served> {
     let options = fuse::Options::default();
     if setting.mode == MountMode::Namespace {
         return fuse::serve(
-            fuse::mount_in_namespace(setting.mountpoint)?,
+            fuse::mount_in_namespace(setting.mountpoint, options)?,
             guard,
             options,
         );
