@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Seq;
 use super::shadow::ShadowOp;
 use crate::effect::{Effect, Kind};
 use crate::label::Labels;
@@ -140,6 +141,18 @@ pub enum Event {
         /// What is done.
         effect: Effect,
     },
+    /// The shadow as it is after this entry can be gone back to; its generation goes up by one.
+    Snapshot {
+        /// What a person called it.
+        name: Option<String>,
+        /// Why it was taken.
+        cause: SnapshotCause,
+    },
+    /// The shadow became what it was after an earlier entry; its generation goes up by one.
+    Rewound {
+        /// The number of that entry.
+        to: Seq,
+    },
 }
 
 impl Event {
@@ -160,7 +173,61 @@ impl Event {
             Self::Landed { .. } => "landed",
             Self::Blocked { .. } => "blocked",
             Self::Begun { .. } => "begun",
+            Self::Snapshot { .. } => "snapshot",
+            Self::Rewound { .. } => "rewound",
         }
+    }
+}
+
+/// Why a snapshot was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SnapshotCause {
+    /// Somebody asked for it.
+    Requested,
+    /// A run began.
+    Started,
+    /// A run ended.
+    Ended,
+    /// There were changes, and then for a while there were none.
+    Quiet,
+    /// A landing is about to begin.
+    Landing,
+    /// The agent made a commit.
+    Commit,
+    /// The shadow is about to be rewound.
+    Rewind,
+}
+
+impl SnapshotCause {
+    /// Every cause, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::Requested,
+        Self::Started,
+        Self::Ended,
+        Self::Quiet,
+        Self::Landing,
+        Self::Commit,
+        Self::Rewind,
+    ];
+
+    /// The name used in the journal's text form.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Requested => "requested",
+            Self::Started => "run-started",
+            Self::Ended => "run-ended",
+            Self::Quiet => "quiet",
+            Self::Landing => "before-landing",
+            Self::Commit => "commit",
+            Self::Rewind => "before-rewind",
+        }
+    }
+
+    /// Whether nobody asked for it, so that it may make room for a newer one.
+    #[must_use]
+    pub const fn is_automatic(self) -> bool {
+        !matches!(self, Self::Requested)
     }
 }
 

@@ -18,11 +18,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use event::{Entry, Event, Outcome, VerdictId};
+pub use event::{Entry, Event, Outcome, SnapshotCause, VerdictId};
 pub use position::Position;
 pub use process::{ExecutableLookup, executable_of};
 pub use read::Entries;
-pub use shadow::{Baseline, Displaced, FirstTouch, LowerFile, NodeId, NodeKind, ShadowOp};
+pub use shadow::{
+    Baseline, Displaced, FirstTouch, Generation, LowerFile, NodeId, NodeKind, ShadowOp,
+};
 
 /// The position of an entry, counted from 0 at the start of the session.
 pub type Seq = u64;

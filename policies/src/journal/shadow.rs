@@ -9,6 +9,25 @@ use crate::path::RelPath;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u64);
 
+/// How often the shadow has been put aside, by a snapshot or a rewind. Content that was written in
+/// an earlier generation than the shadow's belongs to what was put aside, and is copied before it
+/// is written again.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Generation(pub u64);
+
+impl Generation {
+    /// The generation of a session that has no snapshot.
+    pub const FIRST: Self = Self(0);
+
+    /// The one after it.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
 /// The type of a node. Journals hold the number of a variant: a new one goes to the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeKind {
@@ -185,6 +204,16 @@ pub enum ShadowOp {
         /// Its value.
         value: Option<Vec<u8>>,
     },
+    /// A node's content was copied before it was written again, because a snapshot may hold what it
+    /// was; the times that were set since go to the copy.
+    Fork {
+        /// A name of the node.
+        path: RelPath,
+        /// The node.
+        node: NodeId,
+        /// The shadow's generation, and the content's from now on.
+        generation: Generation,
+    },
 }
 
 impl ShadowOp {
@@ -197,7 +226,8 @@ impl ShadowOp {
             | Self::Link { path, .. }
             | Self::Remove { path, .. }
             | Self::SetAttr { path, .. }
-            | Self::SetXattr { path, .. } => path,
+            | Self::SetXattr { path, .. }
+            | Self::Fork { path, .. } => path,
             Self::Rename { to, .. } => to,
         }
     }

@@ -1,7 +1,8 @@
 //! Entries of every kind, made up at random.
 
 use aegis_policies::journal::{
-    Baseline, Event, LowerFile, NodeId, NodeKind, Outcome, ShadowOp, VerdictId,
+    Baseline, Event, Generation, LowerFile, NodeId, NodeKind, Outcome, ShadowOp, SnapshotCause,
+    VerdictId,
 };
 use aegis_policies::{Effect, Kind, Label, Labels, RelPath, Reversibility, Scope};
 use proptest::collection::vec;
@@ -57,6 +58,12 @@ pub fn event() -> impl Strategy<Value = Event> {
                 undo,
             }
         }),
+        (
+            option::of(".*"),
+            proptest::sample::select(SnapshotCause::ALL.to_vec())
+        )
+            .prop_map(|(name, cause)| Event::Snapshot { name, cause }),
+        any::<u64>().prop_map(|to| Event::Rewound { to }),
     ]
 }
 
@@ -160,6 +167,11 @@ fn operation() -> impl Strategy<Value = ShadowOp> {
                     value,
                 }
             }),
+        (path(), node(), any::<u64>()).prop_map(|(path, node, generation)| ShadowOp::Fork {
+            path,
+            node,
+            generation: Generation(generation),
+        }),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! Numbers that journals on disk hold: an old journal must read the same for ever.
 
-use aegis_policies::journal::{Event, NodeKind};
+use aegis_policies::journal::{Event, Generation, NodeId, NodeKind, ShadowOp, SnapshotCause};
 use aegis_policies::{Kind, Label, Labels};
 
 #[test]
@@ -32,7 +32,7 @@ fn encoded(value: &impl serde::Serialize) -> Vec<u8> {
     postcard::to_stdvec(value).unwrap()
 }
 
-fn events() -> [Event; 5] {
+fn events() -> [Event; 8] {
     [
         Event::Started {
             command: Vec::new(),
@@ -48,5 +48,26 @@ fn events() -> [Event; 5] {
             paths: 0,
             undo: false,
         },
+        Event::Snapshot {
+            name: None,
+            cause: SnapshotCause::Requested,
+        },
+        Event::Rewound { to: 0 },
+        Event::Shadow(fork()),
     ]
+}
+
+fn fork() -> ShadowOp {
+    ShadowOp::Fork {
+        path: aegis_policies::RelPath::root(),
+        node: NodeId(0),
+        generation: Generation::FIRST,
+    }
+}
+
+#[test]
+fn causes_and_the_fork_keep_their_numbers() {
+    let causes = SnapshotCause::ALL.map(|cause| encoded(&cause));
+    assert_eq!(causes.concat(), [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(encoded(&fork()).first(), Some(&7));
 }

@@ -98,6 +98,8 @@ fn details(event: &Event) -> Value {
         } => json!({
             "landing": landing, "manifest": manifest, "paths": paths, "undo": undo,
         }),
+        Event::Snapshot { name, cause } => json!({ "name": name, "cause": cause.name() }),
+        Event::Rewound { to } => json!({ "to": to }),
         _ => json!({}),
     }
 }
@@ -174,6 +176,13 @@ fn change(operation: &ShadowOp) -> Value {
         } => json!({
             "op": "set-xattr", "path": name(path), "node": node.0, "before": first(first_touch),
             "name": bytes(attribute), "value": value.as_deref().map(bytes),
+        }),
+        ShadowOp::Fork {
+            path,
+            node,
+            generation,
+        } => json!({
+            "op": "fork", "path": name(path), "node": node.0, "generation": generation.0,
         }),
         other => json!({ "op": "unknown", "path": name(other.path()) }),
     }

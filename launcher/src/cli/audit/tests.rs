@@ -1,7 +1,8 @@
 //! The two forms of the journal, over one entry of every kind.
 
 use aegis_policies::journal::{
-    Baseline, Event, Journal, LowerFile, NodeId, NodeKind, Options, ShadowOp, VerdictId,
+    Baseline, Event, Generation, Journal, LowerFile, NodeId, NodeKind, Options, ShadowOp,
+    SnapshotCause, VerdictId,
 };
 use aegis_policies::{Actor, Effect, Gate, Kind, RelPath, Reversibility, Scope};
 use serde_json::Value;
@@ -74,6 +75,11 @@ fn operations() -> Vec<ShadowOp> {
             name: b"user.x".to_vec(),
             value: Some(b"\x80".to_vec()),
         },
+        ShadowOp::Fork {
+            path: path(b"c"),
+            node,
+            generation: Generation(1),
+        },
         ShadowOp::Remove {
             path: path(b"c"),
             node,
@@ -137,6 +143,15 @@ fn events() -> Vec<Event> {
             effect: leaving(),
             reason: "it resolves to\u{1b} 10.0.0.1".into(),
         },
+        Event::Snapshot {
+            name: Some("be\u{1b}fore".into()),
+            cause: SnapshotCause::Requested,
+        },
+        Event::Snapshot {
+            name: None,
+            cause: SnapshotCause::Quiet,
+        },
+        Event::Rewound { to: 3 },
         Event::Ended { status: 130 },
     ]);
     events

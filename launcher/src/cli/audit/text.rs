@@ -115,6 +115,13 @@ fn phrase(event: &Event) -> Option<(&'static str, String)> {
                 format!("{landing} ({})", count(*paths, "path")),
             )
         }
+        Event::Snapshot { name, cause } => {
+            let named = name
+                .as_deref()
+                .map_or_else(String::new, |name| format!("{} ", escape(name.as_bytes())));
+            ("snapshot", format!("{named}({})", cause.name()))
+        }
+        Event::Rewound { to } => ("rewound", format!("to entry {to}")),
         other => (other.name(), String::new()),
     })
 }
@@ -136,6 +143,7 @@ fn change(operation: &ShadowOp) -> (&'static str, String) {
         ),
         ShadowOp::SetAttr { .. } => ("fs.meta", path),
         ShadowOp::SetXattr { name, .. } => ("fs.meta", format!("{path} ({})", escape(name))),
+        ShadowOp::Fork { .. } => ("fs.write", format!("{path} (copied for a snapshot)")),
         _ => ("shadow", path),
     }
 }
