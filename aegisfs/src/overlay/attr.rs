@@ -118,8 +118,8 @@ impl Attr {
         folder: Option<&Folder>,
     ) -> Self {
         let mut attr = base.map_or_else(|| Self::remembered(id, node), |stat| stat.shown(id));
-        attr.follows_host = node.origin.is_some() && !node.upper;
-        if node.upper {
+        attr.follows_host = node.origin.is_some() && node.content.is_none();
+        if node.content.is_some() {
             attr.kind = FileType::RegularFile;
             attr.rdev = 0;
             // The content file is private; what the agent sees comes from the node.

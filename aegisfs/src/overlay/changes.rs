@@ -144,7 +144,7 @@ impl Names<'_> {
         for path in shown {
             let after = self.after(id, node);
             if path == *home {
-                if node.upper || after.mode != origin.baseline.mode {
+                if node.content.is_some() || after.mode != origin.baseline.mode {
                     self.gone(&path, &origin.baseline);
                     self.found.entry(path).or_default().after = Some(after);
                 }
@@ -268,10 +268,14 @@ impl Names<'_> {
 
     fn after(&self, id: NodeId, node: &Node) -> After {
         let content = match (&node.kind, &node.origin) {
-            (NodeKind::File, _) if node.upper => {
-                Some(Content::Shadow(self.session.content().join(file_name(id))))
-            }
-            (NodeKind::File, Some(origin)) => Some(Content::Host(origin.lower.path.clone())),
+            (NodeKind::File, origin) => match (node.content, origin) {
+                (Some(generation), _) => {
+                    let name = file_name(id, generation);
+                    Some(Content::Shadow(self.session.content().join(name)))
+                }
+                (None, Some(origin)) => Some(Content::Host(origin.lower.path.clone())),
+                (None, None) => None,
+            },
             _ => None,
         };
         let mode = node

@@ -6,14 +6,16 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aegis_policies::journal::{Baseline, NodeId};
+use aegis_policies::journal::{Baseline, Generation, NodeId};
 use aegis_policies::path::hex;
 use rustix::fs::{
-    AtFlags, Dir, Mode, OFlags, fstat, mkdirat, open, openat, renameat, statat, symlinkat, unlinkat,
+    AtFlags, Dir, Mode, OFlags, fstat, linkat, mkdirat, open, openat, renameat, statat, symlinkat,
+    unlinkat,
 };
 use rustix::io::Errno;
 
 use super::attr::Stat;
+use super::shadow::ContentKey;
 use crate::layout::SessionDir;
 
 /// Content up to this many bytes is kept as the base of a merge.
@@ -41,19 +43,21 @@ impl ContentStore {
     }
 
     /// A new, empty file for a node. One left by a crash between file and record is replaced.
-    pub(crate) fn create(&self, id: NodeId) -> Result<File, Errno> {
-        self.create_named(&file_name(id))
+    pub(crate) fn create(&self, id: NodeId, generation: Generation) -> Result<File, Errno> {
+        self.create_named(&file_name(id, generation))
     }
 
     /// The content of a node, for reading and writing.
-    pub(crate) fn file(&self, id: NodeId) -> Result<File, Errno> {
+    pub(crate) fn file(&self, id: NodeId, generation: Generation) -> Result<File, Errno> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(openat(&self.content, file_name(id), flags, Mode::empty())?.into())
+        let name = file_name(id, generation);
+        Ok(openat(&self.content, name, flags, Mode::empty())?.into())
     }
 
     /// Attributes of a node's content.
-    pub(crate) fn stat(&self, id: NodeId) -> Result<Stat, Errno> {
-        Ok(statat(&self.content, file_name(id), AtFlags::SYMLINK_NOFOLLOW)?.into())
+    pub(crate) fn stat(&self, id: NodeId, generation: Generation) -> Result<Stat, Errno> {
+        let name = file_name(id, generation);
+        Ok(statat(&self.content, name, AtFlags::SYMLINK_NOFOLLOW)?.into())
     }
 
     /// A file that becomes a node's content with [`ContentStore::publish`].
@@ -62,8 +66,21 @@ impl ContentStore {
     }
 
     /// Makes the prepared file the content of its node.
-    pub(crate) fn publish(&self, id: NodeId) -> Result<(), Errno> {
-        renameat(&self.content, part_name(id), &self.content, file_name(id))
+    pub(crate) fn publish(&self, id: NodeId, generation: Generation) -> Result<(), Errno> {
+        let name = file_name(id, generation);
+        renameat(&self.content, part_name(id), &self.content, name)
+    }
+
+    /// Makes content of one generation that of another as well; no snapshot may need the former.
+    pub(crate) fn carry(&self, id: NodeId, from: Generation, to: Generation) -> Result<(), Errno> {
+        let (from, to) = (file_name(id, from), file_name(id, to));
+        match linkat(&self.content, &from, &self.content, &to, AtFlags::empty()) {
+            Err(Errno::EXIST) => {
+                unlinkat(&self.content, &to, AtFlags::empty())?;
+                linkat(&self.content, &from, &self.content, &to, AtFlags::empty())
+            }
+            linked => linked,
+        }
     }
 
     /// Removes a prepared file.
@@ -72,18 +89,18 @@ impl ContentStore {
         let _ = unlinkat(&self.content, part_name(id), AtFlags::empty());
     }
 
-    /// Removes the content of a node that is gone.
-    pub(crate) fn remove(&self, id: NodeId) {
+    /// Removes content that nothing needs.
+    pub(crate) fn remove(&self, id: NodeId, generation: Generation) {
         // What stays behind is collected at the next start.
-        let _ = unlinkat(&self.content, file_name(id), AtFlags::empty());
+        let _ = unlinkat(&self.content, file_name(id, generation), AtFlags::empty());
     }
 
-    /// Removes every file that belongs to no node for which `keep` holds.
-    pub(crate) fn collect(&self, keep: impl Fn(NodeId) -> bool) -> Result<(), Errno> {
+    /// Removes every file that is no content for which `keep` holds.
+    pub(crate) fn collect(&self, keep: impl Fn(&ContentKey) -> bool) -> Result<(), Errno> {
         for entry in Dir::read_from(&self.content)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." || node_of(name).is_some_and(&keep) {
+            if name == b"." || name == b".." || key_of(name).is_some_and(|key| keep(&key)) {
                 continue;
             }
             unlinkat(&self.content, name, AtFlags::empty())?;
@@ -139,19 +156,28 @@ pub(crate) fn base_note(baseline: &Baseline) -> String {
     )
 }
 
-/// The name of a node's content file.
-pub(crate) fn file_name(id: NodeId) -> String {
-    format!("{:x}", id.0)
+/// The name of the file that holds the content of a node in a generation.
+pub(crate) fn file_name(id: NodeId, generation: Generation) -> String {
+    match generation {
+        Generation::FIRST => format!("{:x}", id.0),
+        Generation(later) => format!("{:x}.{later:x}", id.0),
+    }
 }
 
 fn part_name(id: NodeId) -> String {
     format!("{:x}.part", id.0)
 }
 
-fn node_of(name: &[u8]) -> Option<NodeId> {
+/// What a file name stands for, when it is one of [`file_name`]'s.
+pub(crate) fn key_of(name: &[u8]) -> Option<ContentKey> {
     let text = std::str::from_utf8(name).ok()?;
-    let id = NodeId(u64::from_str_radix(text, 16).ok()?);
-    (file_name(id) == text).then_some(id)
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    let (id, generation) = match text.split_once('.') {
+        Some((id, generation)) => (number(id)?, number(generation)?),
+        None => (number(text)?, 0),
+    };
+    let (id, generation) = (NodeId(id), Generation(generation));
+    (file_name(id, generation) == text).then_some((id, generation))
 }
 
 fn create_in(folder: &OwnedFd, name: &str) -> Result<File, Errno> {

@@ -3,8 +3,9 @@
 
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use aegis_policies::journal::{Baseline, LowerFile, NodeId, NodeKind, ShadowOp};
+use aegis_policies::journal::{Baseline, Generation, LowerFile, NodeId, NodeKind, ShadowOp};
 use aegis_policies::{Permit, RelPath};
 use rustix::fs::{SeekFrom, fstat, ftruncate, futimens, ioctl_ficlone, seek};
 use rustix::io::{Errno, pread, pwrite};
@@ -15,11 +16,12 @@ use super::content::LARGEST_BASE;
 use super::found::Found;
 use super::inode::{Backing, Inode};
 use super::meta::timestamps;
+use super::shadow::Node;
 use super::{Overlay, OverlayError, Result};
 
 /// How often a file that the host keeps changing is tried again.
 const ATTEMPTS: usize = 5;
-const CHUNK: usize = 1 << 20;
+pub(super) const CHUNK: usize = 1 << 20;
 
 /// Content that was taken from the host, not yet published.
 struct Taken {
@@ -27,6 +29,27 @@ struct Taken {
     lower: LowerFile,
     baseline: Baseline,
     stat: Stat,
+}
+
+/// Where content that is about to be written comes from.
+enum Source {
+    /// It is the session's own, and no snapshot has it.
+    Own(Generation),
+    /// It is the session's own, and was made in an earlier generation.
+    Earlier(Generation),
+    /// It is the host's, under this name.
+    Host(RelPath),
+}
+
+impl Source {
+    fn of(node: &Node, now: Generation) -> Result<Self> {
+        match (node.content, &node.origin) {
+            (Some(generation), _) if generation == now => Ok(Self::Own(generation)),
+            (Some(generation), _) => Ok(Self::Earlier(generation)),
+            (None, Some(origin)) => Ok(Self::Host(origin.lower.path.clone())),
+            (None, None) => Err(OverlayError::Stale),
+        }
+    }
 }
 
 impl Overlay {
@@ -43,34 +66,40 @@ impl Overlay {
         backing: &mut Backing,
         keep: u64,
     ) -> Result<Arc<File>> {
-        if let Backing::Upper(file) = backing {
+        if let Backing::Upper(file, generation) = backing
+            && *generation == self.generation()
+        {
             return Ok(Arc::clone(file));
         }
-        let source = {
-            let shadow = self.read();
-            let found = self.locate(&shadow, inode.id)?;
-            self.check_file(&shadow, &found)?;
-            match &found {
-                Found::Lower(lower) => Some(lower.path.clone()),
-                Found::Node(id) => shadow
-                    .node(*id)
-                    .filter(|node| !node.upper)
-                    .and_then(|node| node.origin.as_ref().map(|origin| origin.lower.path.clone())),
-                Found::Missing => return Err(OverlayError::Stale),
-            }
-        };
-        let file = match source {
-            None => self.content.file(inode.id)?,
-            Some(source) => {
-                let taken = self.take(inode.id, &source, keep)?;
+        let (file, generation) = match self.source(inode.id)? {
+            Source::Own(generation) => (self.content.file(inode.id, generation)?, generation),
+            Source::Earlier(generation) => self.fork(permit, inode.id, generation, keep)?,
+            Source::Host(path) => {
+                let taken = self.take(inode.id, &path, keep)?;
                 self.adopt(permit, inode.id, taken)?
             }
         };
         let file = Arc::new(file);
         if !matches!(backing, Backing::Closed) {
-            *backing = Backing::Upper(Arc::clone(&file));
+            *backing = Backing::Upper(Arc::clone(&file), generation);
+            inode.seen.store(generation.0, Ordering::Release);
         }
         Ok(file)
+    }
+
+    /// Where a node's content comes from.
+    fn source(&self, id: NodeId) -> Result<Source> {
+        let shadow = self.read();
+        let found = self.locate(&shadow, id)?;
+        self.check_file(&shadow, &found)?;
+        match &found {
+            Found::Lower(lower) => Ok(Source::Host(lower.path.clone())),
+            Found::Node(id) => match shadow.node(*id) {
+                Some(node) => Ok(Source::of(node, shadow.generation())?),
+                None => Err(OverlayError::Stale),
+            },
+            Found::Missing => Err(OverlayError::Stale),
+        }
     }
 
     /// Copies a file of the host. What is copied is one version of it: the attributes before and
@@ -151,7 +180,7 @@ impl Overlay {
     }
 
     /// Publishes taken content, records it, and makes it the node's.
-    fn adopt(&self, permit: &Permit, id: NodeId, taken: Taken) -> Result<File> {
+    fn adopt(&self, permit: &Permit, id: NodeId, taken: Taken) -> Result<(File, Generation)> {
         let Taken {
             file,
             lower,
@@ -159,12 +188,13 @@ impl Overlay {
             stat,
         } = taken;
         let mut shadow = self.write();
+        let generation = shadow.generation();
         let node = shadow.node(id);
         let atime = node.and_then(|node| node.atime).unwrap_or(stat.atime);
         let mtime = node.and_then(|node| node.mtime).unwrap_or(stat.mtime);
         let known = node.is_some();
         futimens(&file, &timestamps(Some(atime), Some(mtime)))?;
-        self.content.publish(id)?;
+        self.content.publish(id, generation)?;
         let names = self.names_in(&shadow, id).shown;
         let judged = names
             .iter()
@@ -186,15 +216,15 @@ impl Overlay {
                 self.record(&mut shadow, permit, operation)
             }
             None if known => {
-                shadow.orphan_copied_up(id);
+                shadow.orphan_forked(id);
                 Ok(())
             }
             None => Err(OverlayError::Stale),
         };
         match recorded {
-            Ok(()) => Ok(file),
+            Ok(()) => Ok((file, generation)),
             Err(error) => {
-                self.content.remove(id);
+                self.content.remove(id, generation);
                 Err(error)
             }
         }
@@ -218,7 +248,7 @@ pub(super) fn write_all(file: &File, mut bytes: &[u8], mut offset: u64) -> Resul
 }
 
 /// Where data starts at or after `offset`; a file system that can not tell has no holes.
-fn next_data(file: &File, offset: u64, size: u64) -> u64 {
+pub(super) fn next_data(file: &File, offset: u64, size: u64) -> u64 {
     match seek(file, SeekFrom::Data(offset)) {
         Ok(data) => data.clamp(offset, size),
         // Only a hole is left.
@@ -228,7 +258,7 @@ fn next_data(file: &File, offset: u64, size: u64) -> u64 {
 }
 
 /// Where the data at `offset` ends.
-fn next_hole(file: &File, offset: u64, size: u64) -> u64 {
+pub(super) fn next_hole(file: &File, offset: u64, size: u64) -> u64 {
     seek(file, SeekFrom::Hole(offset)).map_or(size, |hole| hole.clamp(offset, size))
 }
 

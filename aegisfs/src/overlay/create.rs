@@ -43,7 +43,7 @@ impl Overlay {
             self.keep_removed(&shadow, &path);
         }
         if file {
-            self.content.create(node)?;
+            self.content.create(node, shadow.generation())?;
         }
         let operation = ShadowOp::Create {
             path,
@@ -55,7 +55,7 @@ impl Overlay {
         };
         if let Err(error) = self.record(&mut shadow, permit, operation) {
             if file {
-                self.content.remove(node);
+                self.content.remove(node, shadow.generation());
             }
             return Err(error);
         }

@@ -190,9 +190,9 @@ impl Overlay {
     }
 
     pub(super) fn attr_of_node(&self, shadow: &Shadow, id: NodeId, node: &Node) -> Result<Attr> {
-        let base = if node.upper {
+        let base = if let Some(generation) = node.content {
             // Content that a power failure took is not an empty file: nobody may land it.
-            Some(self.content.stat(id).map_err(|_| Errno::IO)?)
+            Some(self.content.stat(id, generation).map_err(|_| Errno::IO)?)
         } else {
             node.origin.as_ref().and_then(|origin| {
                 // The host may have put something else there meanwhile.

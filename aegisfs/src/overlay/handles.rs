@@ -84,10 +84,8 @@ impl Overlay {
             if let Some(found) = &found {
                 self.check_file(&shadow, found)?;
             }
-            if matches!(*backing, Backing::Closed)
-                && let Some(found) = &found
-            {
-                *backing = self.open_backing(&shadow, found)?;
+            if let Some(found) = &found {
+                self.renew_backing(&shadow, &inode, found, &mut backing)?;
             }
             self.named(&shadow, &permit, &found.unwrap_or(Found::Missing), id)?
         };
@@ -167,17 +165,63 @@ impl Overlay {
         }
     }
 
+    /// Makes the backing what the shadow says that it is.
+    fn renew_backing(
+        &self,
+        shadow: &super::shadow::Shadow,
+        inode: &Inode,
+        found: &Found,
+        backing: &mut Backing,
+    ) -> Result<()> {
+        let generation = shadow.generation();
+        let content = found.id().and_then(|id| shadow.node(id)?.content);
+        let right = match (&*backing, content) {
+            (Backing::Closed, _) => false,
+            (Backing::Lower(_), content) => content.is_none(),
+            (Backing::Upper(_, of), content) => content == Some(*of),
+        };
+        if !right {
+            *backing = self.open_backing(shadow, found)?;
+        }
+        inode.seen.store(generation.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// What the handles of a node read: a snapshot or a rewind may have changed it.
+    pub(super) fn shared(&self, handle: &Handle) -> Result<Arc<File>> {
+        let inode = &handle.inode;
+        {
+            let backing = inode.backing.read().unwrap_or_else(PoisonError::into_inner);
+            if inode.seen.load(Ordering::Acquire) == self.generation().0 {
+                return backing.file().map(Arc::clone).ok_or(Errno::BADF.into());
+            }
+        }
+        let mut backing = inode
+            .backing
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let shadow = self.read();
+        match self.locate_open(&shadow, inode.id, &backing)? {
+            Some(found) => self.renew_backing(&shadow, inode, &found, &mut backing)?,
+            None => inode.seen.store(shadow.generation().0, Ordering::Release),
+        }
+        backing.file().map(Arc::clone).ok_or(Errno::BADF.into())
+    }
+
     fn open_backing(&self, shadow: &super::shadow::Shadow, found: &Found) -> Result<Backing> {
         match found {
             Found::Lower(lower) => Ok(Backing::Lower(Arc::new(self.lower.open(&lower.path)?))),
             Found::Node(id) => {
                 let node = shadow.node(*id).ok_or(OverlayError::Stale)?;
-                match &node.origin {
-                    _ if node.upper => Ok(Backing::Upper(Arc::new(self.content.file(*id)?))),
-                    Some(origin) => Ok(Backing::Lower(Arc::new(
+                match (node.content, &node.origin) {
+                    (Some(generation), _) => {
+                        let file = self.content.file(*id, generation)?;
+                        Ok(Backing::Upper(Arc::new(file), generation))
+                    }
+                    (None, Some(origin)) => Ok(Backing::Lower(Arc::new(
                         self.lower.open(&origin.lower.path)?,
                     ))),
-                    None => Err(OverlayError::Stale),
+                    (None, None) => Err(OverlayError::Stale),
                 }
             }
             Found::Missing => Err(OverlayError::Stale),
@@ -203,7 +247,7 @@ impl Backing {
     pub(crate) const fn file(&self) -> Option<&Arc<File>> {
         match self {
             Self::Closed => None,
-            Self::Lower(file) | Self::Upper(file) => Some(file),
+            Self::Lower(file) | Self::Upper(file, _) => Some(file),
         }
     }
 }
@@ -213,7 +257,7 @@ fn remember_version(inode: &Inode, backing: &Backing) -> Result<bool> {
     let version = match backing {
         Backing::Closed => return Err(OverlayError::Stale),
         Backing::Lower(file) => Stat::from(fstat(file.as_ref())?).version(),
-        Backing::Upper(_) => OWN,
+        Backing::Upper(..) => OWN,
     };
     let mut cached = inode.cached.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(cached.replace(version) == Some(version))

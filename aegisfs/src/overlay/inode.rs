@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use aegis_policies::RelPath;
-use aegis_policies::journal::NodeId;
+use aegis_policies::journal::{Generation, NodeId};
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 
@@ -32,6 +32,8 @@ pub(crate) struct Inode {
     pub(crate) opens: AtomicU64,
     /// What its handles read and write. Locked before the shadow, never after.
     pub(crate) backing: RwLock<Backing>,
+    /// The generation in which `backing` was found to be right; changes only with it locked.
+    pub(crate) seen: AtomicU64,
     /// The processes whose first read has been recorded.
     pub(crate) readers: Mutex<Vec<u32>>,
     /// The version that the kernel may have in its page cache.
@@ -46,8 +48,8 @@ pub(crate) enum Backing {
     Closed,
     /// The host's file, opened for reading only.
     Lower(Arc<File>),
-    /// The session's own content.
-    Upper(Arc<File>),
+    /// The session's own content, and the generation in which it was made.
+    Upper(Arc<File>, Generation),
 }
 
 /// All of them.
@@ -69,6 +71,7 @@ impl Inode {
             lookups: AtomicU64::new(0),
             opens: AtomicU64::new(0),
             backing: RwLock::default(),
+            seen: AtomicU64::new(0),
             readers: Mutex::default(),
             cached: Mutex::default(),
         }
@@ -82,6 +85,15 @@ impl Inode {
     /// Whether a handle is open.
     pub(crate) fn is_open(&self) -> bool {
         self.opens.load(Ordering::Relaxed) > 0
+    }
+
+    /// The content that may be written in a generation: it was made in it. `None` as well when
+    /// somebody is about to change what the content is.
+    pub(crate) fn own_file(&self, now: Generation) -> Option<Arc<File>> {
+        match &*self.backing.try_read().ok()? {
+            Backing::Upper(file, generation) if *generation == now => Some(Arc::clone(file)),
+            _ => None,
+        }
     }
 
     /// The host's names that led here, newest first.

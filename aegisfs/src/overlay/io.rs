@@ -1,8 +1,8 @@
 //! Bytes in and out of open files.
 
 use std::fs::File;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use aegis_policies::Permit;
 use aegis_policies::journal::{NodeId, ShadowOp};
@@ -14,9 +14,12 @@ use rustix::io::{Errno, pread};
 use super::copyup::write_all;
 use super::found::Found;
 use super::handles::{Handle, HandleId};
-use super::inode::Backing;
+use super::inode::{Backing, Inode};
 use super::meta::Caller;
 use super::{Overlay, OverlayError, Result, covers};
+
+/// Bytes copied at once between files, so that a snapshot waits for no more.
+const LARGEST_COPY: usize = 16 << 20;
 
 /// What fsync(2) is asked to make durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +61,10 @@ impl Overlay {
         caller: Caller,
     ) -> Result<()> {
         let handle = self.handle(handle)?;
-        let file = self.writable(&handle)?;
-        if caller == Caller::Ordinary {
+        if caller == Caller::Ordinary && handle.access.writes() {
             self.drop_set_id(&handle)?;
         }
-        write_all(&file, bytes, offset)?;
+        self.change(&handle, |file| write_all(file, bytes, offset))?;
         handle
             .written
             .fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -76,8 +78,7 @@ impl Overlay {
     pub fn allocate(&self, handle: HandleId, mode: u32, offset: u64, length: u64) -> Result<()> {
         let mode = FallocateFlags::from_bits(mode).ok_or(Errno::OPNOTSUPP)?;
         let handle = self.handle(handle)?;
-        let file = self.writable(&handle)?;
-        fallocate(&file, mode, offset, length)?;
+        self.change(&handle, |file| Ok(fallocate(file, mode, offset, length)?))?;
         handle.written.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -102,16 +103,15 @@ impl Overlay {
         length: usize,
     ) -> Result<usize> {
         let target = self.handle(to.0)?;
-        let target_file = self.writable(&target)?;
+        let length = length.min(LARGEST_COPY);
+        // Within one file, what is read is the content that is written.
+        self.change(&target, |_| Ok(()))?;
         let source = self.shared(&*self.handle(from.0)?)?;
-        let (mut read_at, mut write_at) = (from.1, to.1);
-        let copied = copy_file_range(
-            &source,
-            Some(&mut read_at),
-            &target_file,
-            Some(&mut write_at),
-            length,
-        )?;
+        let copied = self.change(&target, |file| {
+            let (mut read_at, mut write_at) = (from.1, to.1);
+            let (read_at, write_at) = (Some(&mut read_at), Some(&mut write_at));
+            Ok(copy_file_range(&source, read_at, file, write_at, length)?)
+        })?;
         target.written.fetch_add(copied as u64, Ordering::Relaxed);
         Ok(copied)
     }
@@ -127,7 +127,7 @@ impl Overlay {
             .backing
             .read()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Backing::Upper(file) = &*backing {
+        if let Backing::Upper(file, _) = &*backing {
             match what {
                 Durable::Data => fdatasync(file.as_ref())?,
                 Durable::Everything => fsync(file.as_ref())?,
@@ -156,14 +156,10 @@ impl Overlay {
             self.named(&shadow, permit, &Found::Missing, id)?;
         }
         let inode = self.inodes.find(id).ok_or(OverlayError::Stale)?;
-        let mut backing = inode
-            .backing
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let file = self.own_content(permit, &inode, &mut backing, size)?;
-        drop(backing);
-        self.record_size(permit, id, size)?;
-        Ok(ftruncate(&file, size)?)
+        self.change_content(permit, &inode, size, |file| {
+            self.record_size(permit, id, size)?;
+            Ok(ftruncate(file, size)?)
+        })
     }
 
     /// Puts a new size on record; one of a file without a name has no place there.
@@ -188,31 +184,44 @@ impl Overlay {
         self.record(&mut shadow, permit, operation)
     }
 
-    /// What a handle reads.
-    fn shared(&self, handle: &Handle) -> Result<Arc<File>> {
-        let backing = handle
-            .inode
-            .backing
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        backing.file().map(Arc::clone).ok_or(Errno::BADF.into())
-    }
-
-    /// What a handle writes; the session's own content from here on.
-    fn writable(&self, handle: &Handle) -> Result<Arc<File>> {
+    /// Changes the content that a handle writes, which is the session's own and of its present
+    /// generation while `change` runs.
+    fn change<T>(&self, handle: &Handle, change: impl Fn(&File) -> Result<T>) -> Result<T> {
         if !handle.access.writes() {
             return Err(Errno::BADF.into());
         }
-        let inode = &handle.inode;
-        let shared = inode.backing.read().unwrap_or_else(PoisonError::into_inner);
-        if let Backing::Upper(file) = &*shared {
-            return Ok(Arc::clone(file));
+        self.change_content(&handle.permit, &handle.inode, u64::MAX, change)
+    }
+
+    /// Changes the content of a node; of what it has before, the first `keep` bytes are wanted.
+    fn change_content<T>(
+        &self,
+        permit: &Permit,
+        inode: &Inode,
+        keep: u64,
+        change: impl Fn(&File) -> Result<T>,
+    ) -> Result<T> {
+        let mut own = None;
+        loop {
+            let writing = self.writing.read().unwrap_or_else(PoisonError::into_inner);
+            let generation = self.generation();
+            let file = match own.take() {
+                Some((file, since)) if since == generation => Some(file),
+                _ => inode.own_file(generation),
+            };
+            if let Some(file) = file {
+                return change(&file);
+            }
+            drop(writing);
+            let mut backing = inode
+                .backing
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            let generation = self.generation();
+            own = Some((
+                self.own_content(permit, inode, &mut backing, keep)?,
+                generation,
+            ));
         }
-        drop(shared);
-        let mut backing = inode
-            .backing
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        self.own_content(&handle.permit, inode, &mut backing, u64::MAX)
     }
 }

@@ -125,8 +125,12 @@ impl Overlay {
             }
             None => shadow.set_attributes(id, [set.mode, set.uid, set.gid], atime, mtime, now()),
         }
-        if shadow.node(id).is_some_and(|node| node.upper) && (atime, mtime) != (None, None) {
-            futimens(self.content.file(id)?, &timestamps(atime, mtime))?;
+        let generation = shadow.generation();
+        if shadow.has_content(&(id, generation)) && (atime, mtime) != (None, None) {
+            futimens(
+                self.content.file(id, generation)?,
+                &timestamps(atime, mtime),
+            )?;
         }
         Ok(())
     }

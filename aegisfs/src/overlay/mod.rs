@@ -5,7 +5,8 @@
 //! to the journal, and only then made; everything that changes something takes a [`Permit`], and
 //! acts on the very path that the permit names.
 //!
-//! Locks, in the order in which they are taken: a node's backing, the shadow, the node table.
+//! Locks, in the order in which they are taken: `writing`, a node's backing, the shadow, the node
+//! table. A thread that holds `writing` to write waits for no backing.
 
 mod attr;
 mod base;
@@ -14,6 +15,7 @@ mod content;
 mod copyup;
 mod create;
 mod error;
+mod fork;
 mod found;
 mod handles;
 mod inode;
@@ -29,6 +31,7 @@ mod rename;
 mod replay;
 mod reserve;
 mod shadow;
+mod snapshot;
 mod xattr;
 
 use std::os::fd::OwnedFd;
@@ -54,6 +57,7 @@ pub use meta::{Caller, SetAttr, SetTime};
 pub use readdir::DirEntry;
 pub use relocations::Relocations;
 pub use rename::RenameMode;
+pub use shadow::Snapshot;
 pub use xattr::XattrMode;
 
 pub(crate) use base::noted_base;
@@ -78,6 +82,11 @@ pub struct Overlay {
     reserve: Reserve,
     gate: Arc<Gate>,
     shadow: RwLock<Shadow>,
+    /// The shadow's generation, for those that do not hold it; changes only with `writing` and the
+    /// shadow locked.
+    generation: AtomicU64,
+    /// Held by everybody while content is written, so that a snapshot falls between two writes.
+    writing: RwLock<()>,
     inodes: InodeTable,
     handles: DashMap<u64, Arc<Handle>>,
     listings: DashMap<u64, Arc<Listing>>,
@@ -102,13 +111,15 @@ impl Overlay {
         refuse_inside(session.root(), &lower)?;
         let shadow = replay::replay(session, &relocations, Upto::End)?.shadow;
         let content = ContentStore::open(session)?;
-        content.collect(|id| shadow.node(id).is_some_and(|node| node.upper))?;
+        content.collect(|key| shadow.has_content(key) || shadow.history().holds(key))?;
         Ok(Self {
             lower,
             content,
             reserve: Reserve::open(session)?,
             gate,
             inodes: InodeTable::new(shadow.first_free()),
+            generation: AtomicU64::new(shadow.generation().0),
+            writing: RwLock::default(),
             shadow: RwLock::new(shadow),
             handles: DashMap::new(),
             listings: DashMap::new(),
@@ -174,7 +185,16 @@ impl Overlay {
         if let Some(orphan) = shadow.commit(prepared, at) {
             self.collect(shadow, orphan);
         }
+        self.remove_freed(shadow);
         Ok(())
+    }
+
+    /// Removes the content that nothing needs any more.
+    fn remove_freed(&self, shadow: &mut Shadow) {
+        for (id, generation) in shadow.take_freed() {
+            self.content.remove(id, generation);
+            self.reserve.refill();
+        }
     }
 
     /// Appends to the journal. On a full disk a removal may use up the reserve: without it nothing
@@ -195,7 +215,7 @@ impl Overlay {
     /// Drops a node that has no name once the kernel holds it no longer, and its content.
     fn collect(&self, shadow: &mut Shadow, id: NodeId) {
         if self.inodes.find(id).is_none() && shadow.drop_orphan(id) {
-            self.content.remove(id);
+            self.remove_freed(shadow);
             self.reserve.refill();
         }
     }

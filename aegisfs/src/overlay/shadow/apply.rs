@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use aegis_policies::journal::{
-    Baseline, Displaced, FirstTouch, LowerFile, NodeId, NodeKind, ShadowOp,
+    Baseline, Displaced, FirstTouch, Generation, LowerFile, NodeId, NodeKind, ShadowOp,
 };
 
 use super::fit::Prepared;
@@ -37,7 +37,9 @@ impl Shadow {
                 ..
             } => {
                 if let Some(place) = place {
-                    self.create(place, node, Node::made(kind, mode, uid, gid, at), at);
+                    let generation = self.generation();
+                    let made = Node::made(kind, generation, [mode, uid, gid], at);
+                    self.create(place, node, made, at);
                 }
             }
             ShadowOp::Link {
@@ -93,9 +95,30 @@ impl Shadow {
                     node.changed = at;
                 }
             }
+            ShadowOp::Fork {
+                node, generation, ..
+            } => {
+                if let Some(before) = self.renew_content(node, generation) {
+                    self.history.leave((node, before));
+                    self.history.release((node, before));
+                }
+            }
             _ => {}
         }
         None
+    }
+
+    /// Gives a node content of a generation; that which it had until now is another's business.
+    /// The content file carries the times from now on.
+    pub(super) fn renew_content(
+        &mut self,
+        id: NodeId,
+        generation: Generation,
+    ) -> Option<Generation> {
+        let node = self.nodes.get_mut(&id)?;
+        node.atime = None;
+        node.mtime = None;
+        node.content.replace(generation)
     }
 
     /// Makes a node of the host's tree known, and its name with it.
@@ -126,11 +149,9 @@ impl Shadow {
         }
         if let Some(node) = self.nodes.get_mut(&id) {
             node.origin = Some(Origin { lower, baseline });
-            node.upper = true;
-            // The content file carries the times from now on.
-            node.atime = None;
-            node.mtime = None;
         }
+        let generation = self.generation();
+        self.renew_content(id, generation);
     }
 
     fn create(&mut self, place: Place, id: NodeId, node: Node, at: i64) {
@@ -160,7 +181,11 @@ impl Shadow {
             node.links.saturating_sub(1)
         };
         let orphan = node.is_orphan().then_some(id);
+        let content = node.content;
         let folder = node.folder_key(id);
+        if let (Some(id), Some(content)) = (orphan, content) {
+            self.history.leave((id, content));
+        }
         self.changed_in(&place.folder, -i64::from(folder.is_some()), at);
         if let Some(folder) = folder {
             self.folders.remove(&folder);
@@ -221,6 +246,7 @@ impl Shadow {
         mtime: Option<i64>,
         at: i64,
     ) {
+        let generation = self.generation();
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
@@ -228,7 +254,8 @@ impl Shadow {
         node.uid = uid.or(node.uid);
         node.gid = gid.or(node.gid);
         node.changed = at;
-        if node.upper {
+        // Content of an earlier generation belongs to a snapshot, and its times with it.
+        if node.content == Some(generation) {
             return;
         }
         node.atime = atime.or(node.atime);
@@ -300,12 +327,12 @@ impl Shadow {
 }
 
 impl Node {
-    fn made(kind: NodeKind, mode: u32, uid: u32, gid: u32, at: i64) -> Self {
-        let upper = kind == NodeKind::File;
-        let time = (!upper).then_some(at);
+    fn made(kind: NodeKind, generation: Generation, [mode, uid, gid]: [u32; 3], at: i64) -> Self {
+        let content = (kind == NodeKind::File).then_some(generation);
+        let time = content.is_none().then_some(at);
         Self {
             links: 1,
-            upper,
+            content,
             mode: Some(mode),
             uid: Some(uid),
             gid: Some(gid),
@@ -340,7 +367,7 @@ impl Node {
             xattrs: BTreeMap::new(),
             names: Vec::new(),
             links: 1,
-            upper: false,
+            content: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! change is made.
 
 use aegis_policies::RelPath;
-use aegis_policies::journal::{Displaced, FirstTouch, NodeId, ShadowOp};
+use aegis_policies::journal::{Displaced, FirstTouch, Generation, NodeId, ShadowOp};
 
 use super::{Child, Place, Shadow};
 
@@ -117,6 +117,12 @@ impl Shadow {
                 self.fit_node(*node, first_touch)?;
                 self.fit_touch(place, first_touch)
             }
+            ShadowOp::Fork {
+                node, generation, ..
+            } => {
+                self.fit_node(*node, &None)?;
+                self.fit_fork(*node, *generation)
+            }
             _ => Err(Misfit("the operation is not known")),
         }
     }
@@ -178,6 +184,16 @@ impl Shadow {
         match self.child(&place.folder, &place.name) {
             Some(Child::Node(_)) => Err(Misfit("the name is taken")),
             _ => Ok(()),
+        }
+    }
+
+    fn fit_fork(&self, id: NodeId, generation: Generation) -> Result<(), Misfit> {
+        if generation != self.generation() {
+            return Err(Misfit("the generation is another"));
+        }
+        match self.node(id).and_then(|node| node.content) {
+            Some(content) if content < generation => Ok(()),
+            _ => Err(Misfit("there is nothing to fork")),
         }
     }
 

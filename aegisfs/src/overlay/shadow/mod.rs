@@ -8,15 +8,20 @@
 mod apply;
 mod find;
 mod fit;
+mod history;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
 use aegis_policies::RelPath;
-use aegis_policies::journal::{Baseline, Entry, Event, LowerFile, NodeId, NodeKind};
+use aegis_policies::journal::{
+    Baseline, Entry, Event, Generation, LowerFile, NodeId, NodeKind, Seq, SnapshotCause,
+};
 
 use fit::Misfit;
+pub use history::Snapshot;
+pub(crate) use history::{ContentKey, History};
 
 use super::relocations::Relocations;
 
@@ -89,8 +94,8 @@ pub(crate) struct Node {
     pub(crate) names: Vec<Place>,
     /// How many names there are in all.
     pub(crate) links: u64,
-    /// Whether the content is the session's own.
-    pub(crate) upper: bool,
+    /// The generation in which the session's own content was made; `None` while it is the host's.
+    pub(crate) content: Option<Generation>,
 }
 
 /// The whole state.
@@ -106,6 +111,7 @@ pub(crate) struct Shadow {
     removed: BTreeMap<RelPath, Baseline>,
     relocations: Relocations,
     next_made: u64,
+    history: History,
 }
 
 impl Shadow {
@@ -119,6 +125,7 @@ impl Shadow {
             removed: BTreeMap::new(),
             relocations: Relocations::default(),
             next_made: FIRST_MADE + 1,
+            history: History::default(),
         }
     }
 
@@ -131,19 +138,36 @@ impl Shadow {
         }
     }
 
-    /// Makes the change that an entry records; entries that record none change nothing.
+    /// Makes the change that an entry records; entries that record none change nothing. `past` gives
+    /// the state after an earlier entry, which a rewind goes back to.
     ///
     /// # Errors
     /// [`Misfit`] when the entry does not follow from those before it.
-    pub(crate) fn replay(&mut self, entry: Entry) -> Result<(), Misfit> {
-        let Event::Shadow(operation) = entry.event else {
-            return Ok(());
-        };
-        let prepared = self.prepare(operation)?;
-        let at = i64::try_from(entry.at).unwrap_or(i64::MAX);
-        if let Some(orphan) = self.commit(prepared, at) {
-            self.drop_orphan(orphan);
+    pub(crate) fn replay(
+        &mut self,
+        seq: Seq,
+        entry: Entry,
+        past: impl FnOnce(Seq) -> Option<Self>,
+    ) -> Result<(), Misfit> {
+        match entry.event {
+            Event::Shadow(operation) => {
+                let prepared = self.prepare(operation)?;
+                let at = i64::try_from(entry.at).unwrap_or(i64::MAX);
+                if let Some(orphan) = self.commit(prepared, at) {
+                    self.drop_orphan(orphan);
+                }
+            }
+            Event::Snapshot { name, cause } => {
+                self.snapshot(seq, entry.at, name, cause);
+            }
+            Event::Rewound { to } => {
+                let past = past(to).ok_or(Misfit("it goes back to what comes later"))?;
+                self.rewind(past);
+            }
+            _ => return Ok(()),
         }
+        // Files are collected when the tree is opened.
+        drop(self.take_freed());
         Ok(())
     }
 
@@ -155,6 +179,77 @@ impl Shadow {
     /// The node, when the session made or touched it.
     pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(&id)
+    }
+
+    /// How often the shadow has been put aside.
+    pub(crate) const fn generation(&self) -> Generation {
+        self.history.generation()
+    }
+
+    /// Its snapshots, and what they hold.
+    pub(crate) const fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The content files that nothing needs any more; asked for once.
+    pub(crate) fn take_freed(&mut self) -> Vec<ContentKey> {
+        let mut freed = self.history.take_freed();
+        freed.retain(|key| !self.has_content(key));
+        freed
+    }
+
+    /// Whether the tree, or a file that is open without a name, has this content.
+    pub(crate) fn has_content(&self, key: &ContentKey) -> bool {
+        has_content(&self.nodes, key)
+    }
+
+    /// Whether a snapshot needs content of a node as it is.
+    pub(crate) fn is_needed(&self, id: NodeId, generation: Generation) -> bool {
+        let key = (id, generation);
+        match self.nodes.get(&id) {
+            Some(node) if !node.is_orphan() => self.history.covers(&key),
+            _ => self.history.holds(&key),
+        }
+    }
+
+    /// Notes that the present state can be gone back to: it was that of entry `seq`, written `at`
+    /// (nanoseconds since the Unix epoch).
+    pub(crate) fn snapshot(
+        &mut self,
+        seq: Seq,
+        at: u64,
+        name: Option<String>,
+        cause: SnapshotCause,
+    ) -> Snapshot {
+        let nodes = &self.nodes;
+        let live = |key: &ContentKey| has_content(nodes, key);
+        self.history.put_aside(seq, at, name, cause, live)
+    }
+
+    /// Becomes what it was in the `past`. Numbers that were given since are not given again.
+    pub(crate) fn rewind(&mut self, past: Self) {
+        let before: Vec<ContentKey> = self.content().collect();
+        let mut history = std::mem::take(&mut self.history);
+        history.turn(before.iter().copied());
+        let relocations = std::mem::take(&mut self.relocations);
+        let next_made = self.next_made.max(past.next_made);
+        *self = Self {
+            relocations,
+            next_made,
+            history,
+            ..past
+        };
+        for key in before {
+            if !self.has_content(&key) {
+                self.history.release(key);
+            }
+        }
+    }
+
+    /// The content files of the tree: of the nodes that have a name.
+    fn content(&self) -> impl Iterator<Item = ContentKey> {
+        let named = self.nodes.iter().filter(|(_, node)| !node.is_orphan());
+        named.filter_map(|(id, node)| Some((*id, node.content?)))
     }
 
     /// Every node that the session made or touched.
@@ -182,7 +277,7 @@ impl Shadow {
         let changed = |id: &NodeId| {
             self.nodes
                 .get(id)
-                .is_some_and(|node| node.upper || node.mode.is_some())
+                .is_some_and(|node| node.content.is_some() || node.mode.is_some())
         };
         self.aliases
             .iter()
@@ -205,12 +300,11 @@ impl Shadow {
         self.removed.get(path)
     }
 
-    /// Gives a node without a name content of its own; there is no name to record it under.
-    pub(crate) fn orphan_copied_up(&mut self, id: NodeId) {
-        if let Some(node) = self.nodes.get_mut(&id) {
-            node.upper = true;
-            node.atime = None;
-            node.mtime = None;
+    /// Gives a node without a name content of this generation; there is no name to record it under.
+    pub(crate) fn orphan_forked(&mut self, id: NodeId) {
+        let generation = self.generation();
+        if let Some(before) = self.renew_content(id, generation) {
+            self.history.release((id, before));
         }
     }
 
@@ -219,14 +313,24 @@ impl Shadow {
         if !self.nodes.get(&id).is_some_and(Node::is_orphan) {
             return false;
         }
-        if let Some(node) = self.nodes.remove(&id)
-            && let Some(origin) = node.origin
+        let Some(node) = self.nodes.remove(&id) else {
+            return false;
+        };
+        if let Some(generation) = node.content {
+            self.history.release((id, generation));
+        }
+        if let Some(origin) = node.origin
             && self.alias(origin.lower.dev, origin.lower.ino) == Some(id)
         {
             self.aliases.remove(&(origin.lower.dev, origin.lower.ino));
         }
         true
     }
+}
+
+fn has_content(nodes: &HashMap<NodeId, Node>, (id, generation): &ContentKey) -> bool {
+    let node = nodes.get(id);
+    node.is_some_and(|node| node.content == Some(*generation))
 }
 
 impl Node {

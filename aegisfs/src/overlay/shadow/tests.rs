@@ -1,12 +1,15 @@
 //! The state alone: no host, no mount.
 
+use std::collections::BTreeSet;
+
 use aegis_policies::RelPath;
 use aegis_policies::journal::{
-    Baseline, Displaced, Entry, Event, FirstTouch, LowerFile, NodeId, NodeKind, ShadowOp, VerdictId,
+    Baseline, Displaced, Entry, Event, FirstTouch, LowerFile, NodeId, NodeKind, ShadowOp,
+    SnapshotCause, VerdictId,
 };
 use proptest::prelude::*;
 
-use super::{Child, FolderKey, Place, Shadow};
+use super::{Child, ContentKey, FolderKey, Place, Shadow};
 
 fn path(text: &str) -> RelPath {
     RelPath::parse(text.as_bytes()).unwrap()
@@ -191,13 +194,108 @@ proptest! {
             if let Some(orphan) = shadow.commit(prepared, at as i64) {
                 shadow.drop_orphan(orphan);
             }
+            drop(shadow.take_freed());
             check(&shadow);
             let event = Event::Shadow(operation);
             record.push(Entry { at: at as u64, pid: 0, verdict: VerdictId(0), event });
         }
         let mut replayed = Shadow::new();
-        record.into_iter().for_each(|entry| replayed.replay(entry).unwrap());
+        for (seq, entry) in (0..).zip(record) {
+            replayed.replay(seq, entry, |_| None).unwrap();
+        }
         prop_assert_eq!(replayed, shadow);
+    }
+
+    /// Whatever is put aside and gone back to: each snapshot that is kept can be gone back to, its
+    /// content is never given up, that of the tree never is, and nothing else is kept for ever.
+    #[test]
+    fn what_is_put_aside_is_kept(steps in proptest::collection::vec(step(), 0..150)) {
+        let mut shadow = Shadow::new();
+        let mut past: Vec<(Shadow, Event)> = Vec::new();
+        let mut files: BTreeSet<ContentKey> = BTreeSet::new();
+        for (seq, step) in (0..).zip(steps) {
+            let Some(event) = shadow.event(step, past.len()) else {
+                past.push((shadow.clone(), Event::Ended { status: 0 }));
+                continue;
+            };
+            match event.clone() {
+                Event::Shadow(operation) => {
+                    let prepared = shadow.prepare(operation).unwrap();
+                    if let Some(orphan) = shadow.commit(prepared, seq as i64) {
+                        shadow.drop_orphan(orphan);
+                    }
+                }
+                Event::Snapshot { name, cause } => drop(shadow.snapshot(seq, seq, name, cause)),
+                Event::Rewound { to } => shadow.rewind(past[to as usize].0.clone()),
+                _ => {}
+            }
+            check(&shadow);
+            files.extend(shadow.content());
+            for key in shadow.take_freed() {
+                prop_assert!(files.remove(&key), "{:?} is given up twice", key);
+            }
+            past.push((shadow.clone(), event));
+            let mut needed: BTreeSet<ContentKey> = shadow.content().collect();
+            for snapshot in shadow.history().snapshots() {
+                needed.extend(past[snapshot.seq as usize].0.content());
+            }
+            prop_assert_eq!(&files, &needed);
+        }
+    }
+}
+
+/// A step of a history.
+#[derive(Clone, Debug)]
+enum Step {
+    Do(Box<ShadowOp>),
+    /// A fork of one of the nodes.
+    Fork(usize),
+    Snapshot(SnapshotCause),
+    /// Back to one of the snapshots.
+    Rewind(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let cause = prop_oneof![4 => Just(SnapshotCause::Quiet), 1 => Just(SnapshotCause::Requested)];
+    prop_oneof![
+        8 => operation().prop_map(|it| Step::Do(Box::new(it))),
+        4 => any::<usize>().prop_map(Step::Fork),
+        6 => cause.prop_map(Step::Snapshot),
+        1 => any::<usize>().prop_map(Step::Rewind),
+    ]
+}
+
+impl Shadow {
+    /// What a step puts on record; `None` when it does not fit.
+    fn event(&self, step: Step, seq: usize) -> Option<Event> {
+        match step {
+            Step::Do(operation) => {
+                self.prepare((*operation).clone()).ok()?;
+                // Content is taken from the host once.
+                let again = matches!(&*operation, ShadowOp::CopyUp { node, .. }
+                    if self.node(*node).is_some_and(|node| node.content.is_some()));
+                (!again).then_some(Event::Shadow(*operation))
+            }
+            Step::Fork(which) => {
+                let mut nodes: Vec<_> = self.nodes().collect();
+                nodes.sort_by_key(|(id, _)| *id);
+                let (id, node) = nodes.get(which.checked_rem(nodes.len())?)?;
+                let operation = ShadowOp::Fork {
+                    path: self.place_path(node.names.first()?)?,
+                    node: *id,
+                    generation: self.generation(),
+                };
+                self.prepare(operation.clone()).ok()?;
+                Some(Event::Shadow(operation))
+            }
+            Step::Snapshot(cause) => Some(Event::Snapshot { name: None, cause }),
+            Step::Rewind(which) => {
+                let snapshots = self.history().snapshots();
+                let snapshot = snapshots.get(which.checked_rem(snapshots.len())?)?;
+                assert!((snapshot.seq as usize) < seq);
+                Some(Event::Rewound { to: snapshot.seq })
+            }
+        }
     }
 }
 
