@@ -48,6 +48,9 @@ set_up_test() {
 
 set_up_bench() {
   need_package make make
+  need_package sqlite3 sqlite3
+  need_package python3 python3
+  need_package rg ripgrep
   need_package fuse-overlayfs fuse-overlayfs
   install_missing
 }

@@ -1,23 +1,20 @@
 //! How long a session takes to start and end, against bubblewrap alone with similar mounts.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::corpus::Corpus;
-use crate::pairs::Pairs;
-use crate::target::aegis_os;
+use crate::corpus::{Corpus, Tree};
+use crate::pairs::{Pairs, Unit};
+use crate::person::Person;
+use crate::target::{Target, aegis_os};
 use crate::{Options, Outcome, note};
-
-/// The user that sessions run as when root measures; the set-up makes it.
-const ORDINARY: &str = "aegis-test";
 
 /// Pairs of `bwrap ... true` and `aegis-os run -- true`.
 pub(crate) fn pairs(corpus: &Corpus, options: &Options) -> Pairs {
-    let mut pairs = Pairs::default();
+    let mut pairs = Pairs::new(Unit::Time);
     if let Err(error) = fill(&mut pairs, corpus, options.rounds * 5) {
         note(&format!("session start failed: {error}"));
     }
@@ -30,14 +27,14 @@ fn fill(pairs: &mut Pairs, corpus: &Corpus, rounds: usize) -> Outcome<()> {
     fs::create_dir_all(&project)?;
     fs::write(project.join("file"), "content\n")?;
     fs::copy(aegis_os(), scratch.join("aegis-os"))?;
-    let owner = ordinary()?;
+    let owner = corpus.person();
     for path in [
         &scratch,
         &scratch.join("home"),
         &project,
         &project.join("file"),
     ] {
-        std::os::unix::fs::chown(path, Some(owner.0), Some(owner.1))?;
+        owner.owns(path)?;
     }
     fs::set_permissions(scratch.join("aegis-os"), fs::Permissions::from_mode(0o755))?;
     // The first of each warms the caches.
@@ -71,7 +68,7 @@ fn ours(scratch: &Path) -> Vec<String> {
         .to_vec()
 }
 
-fn once(line: &[String], scratch: &Path, (uid, gid): (u32, u32)) -> Outcome<Duration> {
+fn once(line: &[String], scratch: &Path, person: Person) -> Outcome<u64> {
     let (program, arguments) = line.split_first().ok_or("an empty command")?;
     let mut command = Command::new(program);
     command
@@ -82,12 +79,10 @@ fn once(line: &[String], scratch: &Path, (uid, gid): (u32, u32)) -> Outcome<Dura
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    if fs::metadata("/proc/self")?.uid() == 0 {
-        command.uid(uid).gid(gid);
-    }
+    person.takes(&mut command);
     let started = Instant::now();
     let status = command.status()?;
-    let time = started.elapsed();
+    let time = nanoseconds(started.elapsed());
     if status.success() {
         Ok(time)
     } else {
@@ -95,22 +90,29 @@ fn once(line: &[String], scratch: &Path, (uid, gid): (u32, u32)) -> Outcome<Dura
     }
 }
 
-/// The ids to run sessions as: whoever measures, or the ordinary user when that is root.
-fn ordinary() -> Outcome<(u32, u32)> {
-    let myself = fs::metadata("/proc/self")?;
-    if myself.uid() != 0 {
-        return Ok((myself.uid(), myself.gid()));
+/// How long each file system takes until its view is there; there is no native counterpart.
+pub(crate) fn mounts(corpus: &Corpus, targets: &[Target], rounds: usize) -> Vec<Pairs> {
+    let mut rows = vec![Pairs::new(Unit::Time); targets.len()];
+    for _ in 0..rounds * 5 {
+        for (target, pairs) in targets.iter().zip(&mut rows) {
+            match mounted_once(*target, corpus) {
+                Ok(time) => pairs.add(0, time),
+                Err(error) => note(&format!("{}: {error}", target.name())),
+            }
+        }
     }
-    let users = fs::read_to_string("/etc/passwd")?;
-    let line = users
-        .lines()
-        .find(|line| line.starts_with(&format!("{ORDINARY}:")));
-    let fields: Vec<&str> = line
-        .ok_or("the user aegis-test is missing")?
-        .split(':')
-        .collect();
-    match fields.as_slice() {
-        [_, _, uid, gid, ..] => Ok((uid.parse()?, gid.parse()?)),
-        _ => Err("the password file can not be understood".into()),
-    }
+    rows
+}
+
+fn mounted_once(target: Target, corpus: &Corpus) -> Outcome<u64> {
+    let scratch = corpus.scratch()?;
+    let mounted = target.mount(corpus, &corpus.tree(Tree::Repository), &scratch)?;
+    let time = nanoseconds(mounted.came_up());
+    drop(mounted);
+    fs::remove_dir_all(scratch)?;
+    Ok(time)
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
