@@ -118,7 +118,8 @@ impl Corpus {
         let mut command = Command::new(std::env::current_exe()?);
         command
             .args(["corpus", &self.files.to_string()])
-            .arg(&self.root);
+            .arg(&self.root)
+            .env("HOME", &self.root);
         let status = self.person.takes(&mut command).status()?;
         if status.success() {
             Ok(fs::write(self.root.join("complete"), "")?)
