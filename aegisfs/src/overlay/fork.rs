@@ -87,6 +87,14 @@ fn set_times(shadow: &Shadow, id: NodeId, file: &File, old: &Stat) -> Result<()>
     Ok(futimens(file, &timestamps(Some(atime), Some(mtime)))?)
 }
 
+/// Copies content with its times.
+pub(super) fn copy_whole(old: &File, file: &File) -> Result<()> {
+    copy(old, file, u64::MAX)?;
+    let stat = Stat::from(fstat(old)?);
+    let times = timestamps(Some(stat.atime), Some(stat.mtime));
+    Ok(futimens(file, &times)?)
+}
+
 /// Copies the first `keep` bytes; holes stay holes.
 fn copy(old: &File, file: &File, keep: u64) -> Result<()> {
     let size = Stat::from(fstat(old)?).size;

@@ -30,6 +30,7 @@ mod remove;
 mod rename;
 mod replay;
 mod reserve;
+mod rewind;
 mod shadow;
 mod snapshot;
 mod xattr;
@@ -57,6 +58,7 @@ pub use meta::{Caller, SetAttr, SetTime};
 pub use readdir::DirEntry;
 pub use relocations::Relocations;
 pub use rename::RenameMode;
+pub use rewind::{Kept, Loss, Rewind};
 pub use shadow::Snapshot;
 pub use xattr::XattrMode;
 
