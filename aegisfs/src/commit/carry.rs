@@ -10,14 +10,22 @@ use rustix::fs::{
 use sha2::{Digest as _, Sha256};
 
 use super::state::Digest;
+use crate::overlay::ContentFile;
 
 /// Copies everything from one file into an empty one and says what was copied.
 pub(crate) fn copy(from: &OwnedFd, to: &OwnedFd) -> io::Result<Digest> {
-    if ioctl_ficlone(to, from).is_ok() {
+    copy_content(&mut from.try_clone()?.into(), to)
+}
+
+/// Copies everything of a changed file into an empty one and says what was copied.
+pub(crate) fn copy_content(from: &mut ContentFile, to: &OwnedFd) -> io::Result<Digest> {
+    if from
+        .whole()
+        .is_some_and(|from| ioctl_ficlone(to, from).is_ok())
+    {
         // The clone is ours and does not change any more, so hashing it hashes what was copied.
         return super::beneath::hash(std::fs::File::from(to.try_clone()?));
     }
-    let mut from = std::fs::File::from(from.try_clone()?);
     let mut to = std::fs::File::from(to.try_clone()?);
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 128 << 10];

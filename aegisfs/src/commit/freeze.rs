@@ -125,12 +125,15 @@ impl Freezer<'_> {
         let Some(content) = &item.content else {
             return Ok(());
         };
-        let from = self
+        let mut from = self
             .site
             .open_content(content)
             .map_err(Reason::unreadable)?;
-        let staged = self.stage.add(&from);
-        let staged = staged.map_err(|error| self.give_up(item, error))?;
+        let staged = self.stage.add(&mut from);
+        let staged = staged.map_err(|error| match from.is_torn() {
+            true => Reason::Torn,
+            false => self.give_up(item, error),
+        })?;
         if Some(staged) == item.agent.sha256() {
             Ok(())
         } else {

@@ -87,6 +87,7 @@ impl Approved {
         let paths: Vec<&RelPath> = frozen.entries.iter().map(|entry| &entry.path).collect();
         let (lock, _) = ProjectLock::acquire(site, &paths, hook)?;
         still_in_shape(&frozen, site)?;
+        site.bring_up(&paths)?;
         let landing = Landing::create(site.session())?;
         let steps = steps(&frozen);
         let floor = Floor {

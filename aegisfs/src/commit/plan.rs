@@ -271,21 +271,17 @@ fn agent_side(site: &Site<'_>, change: &Change) -> Result<State, Reason> {
 }
 
 fn hash_content(site: &Site<'_>, content: &Content) -> Result<Digest, Reason> {
-    let file = site.open_content(content).map_err(Reason::unreadable)?;
-    let stat = rustix::fs::fstat(&file).map_err(std::io::Error::from)?;
-    if let Some(size) = excessive(&stat) {
+    let mut file = site.open_content(content).map_err(Reason::unreadable)?;
+    if let Some(size) = excessive(file.size()?, file.held()?) {
         return Err(Reason::TooLarge(size));
     }
-    hash(std::fs::File::from(file)).map_err(Reason::unreadable)
+    let sha256 = hash(&mut file);
+    sha256.map_err(|error| Reason::of_content(&file, error))
 }
 
 /// The size of a file that would take too long to read. Making a file of holes costs the agent
 /// nothing, reading it costs as much as reading data.
-fn excessive(stat: &rustix::fs::Stat) -> Option<u64> {
-    let size = u64::try_from(stat.st_size).unwrap_or(0);
-    let held = u64::try_from(stat.st_blocks)
-        .unwrap_or(0)
-        .saturating_mul(512);
+fn excessive(size: u64, held: u64) -> Option<u64> {
     let is_hollow = size > HOLLOW && held < size / 16;
     (size > LARGEST || is_hollow).then_some(size)
 }

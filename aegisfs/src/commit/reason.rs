@@ -3,6 +3,7 @@
 use rustix::io::Errno;
 
 use crate::merge::Clash;
+use crate::overlay::ContentFile;
 
 /// Why an item is left alone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +61,11 @@ pub enum Reason {
     /// Too large to be read in reasonable time.
     #[error("it is {0} bytes large, or says so; that does not land")]
     TooLarge(u64),
+    /// The host's file was not copied as a whole before it changed.
+    #[error(
+        "the host's file changed before all of it was copied, so a part is missing; write it anew or remove it in the session"
+    )]
+    Torn,
     /// Policy says no.
     #[error("policy: {0}")]
     Policy(String),
@@ -174,6 +180,14 @@ impl Reason {
 }
 
 impl Reason {
+    /// Why the content of a changed file could not be read.
+    pub(crate) fn of_content(file: &ContentFile, error: std::io::Error) -> Self {
+        if file.is_torn() {
+            return Self::Torn;
+        }
+        Self::unreadable(error)
+    }
+
     /// Why a name could not be looked at.
     pub(crate) fn unreadable(error: std::io::Error) -> Self {
         match Self::from(error) {

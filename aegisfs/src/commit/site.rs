@@ -1,5 +1,6 @@
 //! The two ends of the way back: the session's directory and the host's project.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -8,9 +9,12 @@ use aegis_policies::RelPath;
 use rustix::fs::{CWD, Mode, OFlags, open};
 
 use super::beneath::{Tree, open_file_at};
+use super::error::CommitError;
+use super::relocations;
 use super::state::State;
 use crate::layout::SessionDir;
 use crate::overlay::changes::Content;
+use crate::overlay::{ContentFile, complete};
 
 /// Where changes come from and where they go.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +56,8 @@ impl<'a> Site<'a> {
     ///
     /// # Errors
     /// When they can not be read.
-    pub fn agent_file(&self, content: &Content) -> io::Result<std::fs::File> {
-        self.open_content(content).map(Into::into)
+    pub fn agent_file(&self, content: &Content) -> io::Result<ContentFile> {
+        self.open_content(content)
     }
 
     /// Opens the content that both sides started from, as far as it was kept.
@@ -69,12 +73,34 @@ impl<'a> Site<'a> {
     }
 
     /// Opens the bytes of a changed file for reading.
-    pub(crate) fn open_content(&self, content: &Content) -> io::Result<OwnedFd> {
+    pub(crate) fn open_content(&self, content: &Content) -> io::Result<ContentFile> {
         match content {
-            // `join` with an absolute path is that path.
-            Content::Shadow(path) => open_private(&self.session.content().join(path)),
-            Content::Host(path) => self.tree().file(path),
+            Content::Shadow(path) => {
+                // What can not be told leaves the file where it was, and then it is not found.
+                let relocations = || relocations(self.session).unwrap_or_default();
+                // `join` with an absolute path is that path.
+                ContentFile::open(
+                    &self.session.content().join(path),
+                    self.project,
+                    &relocations,
+                )
+            }
+            Content::Host(path) => self.tree().file(path).map(Into::into),
         }
+    }
+
+    /// Copies what the session still reads from the host's files at `paths`, which are about to
+    /// change.
+    pub(crate) fn bring_up(&self, paths: &[&RelPath]) -> Result<(), CommitError> {
+        let relocations = relocations(self.session)?;
+        let paths: BTreeSet<&RelPath> = paths.iter().copied().collect();
+        let goes = |path: &RelPath| paths.contains(path);
+        let done = complete(self.session, self.project, &relocations, &goes);
+        done.map_err(|(path, source)| CommitError::Io {
+            doing: "copy the rest of",
+            name: path.to_string(),
+            source,
+        })
     }
 
     /// Opens the content with this hash that the host had when the agent first touched it.

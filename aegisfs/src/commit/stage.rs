@@ -3,7 +3,7 @@
 //! Nothing here is forced to the disk: a landing hashes what it takes from the stage, and one that
 //! was interrupted is taken back and frozen anew.
 
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::fs::{
@@ -16,6 +16,7 @@ use super::error::{CommitError, Doing as _};
 use super::site::open_directory;
 use super::state::Digest;
 use crate::layout::SessionDir;
+use crate::overlay::ContentFile;
 
 /// The stage of a session, held by one freeze at a time.
 #[derive(Debug)]
@@ -43,12 +44,14 @@ impl Stage {
     }
 
     /// Copies content in and says which it is.
-    pub(crate) fn add(&self, from: &OwnedFd) -> std::io::Result<Digest> {
-        let part = format!("part-{}", from.as_raw_fd());
+    pub(crate) fn add(&self, from: &mut ContentFile) -> std::io::Result<Digest> {
+        let part = "part-content";
+        // One may be left of content that could not be read.
+        let _ = unlinkat(&self.directory, part, AtFlags::empty());
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let to = openat(&self.directory, &part, flags, Mode::RUSR | Mode::WUSR)?;
-        let sha256 = carry::copy(from, &to)?;
-        renameat(&self.directory, &part, &self.directory, sha256.to_string())?;
+        let to = openat(&self.directory, part, flags, Mode::RUSR | Mode::WUSR)?;
+        let sha256 = carry::copy_content(from, &to)?;
+        renameat(&self.directory, part, &self.directory, sha256.to_string())?;
         Ok(sha256)
     }
 

@@ -88,6 +88,7 @@ impl Reversal {
         hook: Hook<'_>,
     ) -> Result<Landed, CommitError> {
         let (lock, _) = ProjectLock::acquire(site, &self.paths(), hook)?;
+        site.bring_up(&self.paths())?;
         let landing = Landing::create(site.session())?;
         let floor = Floor {
             site: *site,

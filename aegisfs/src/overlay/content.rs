@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
-use std::ops::Bound;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,6 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::attr::Stat;
+use super::blocks::{Blocks, Body, OpenHost, content_of};
 use super::shadow::ContentKey;
 use crate::layout::SessionDir;
 
@@ -30,6 +30,7 @@ const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 pub(crate) struct ContentStore {
     content: OwnedFd,
     base: OwnedFd,
+    blocks: Blocks,
     parts: AtomicU64,
 }
 
@@ -37,8 +38,10 @@ impl ContentStore {
     /// Opens the folders, making them when this is a new session.
     pub(crate) fn open(session: &SessionDir) -> Result<Self, Errno> {
         let root = open(session.root(), DIRECTORY, Mode::empty())?;
+        let content = folder(&root, "content")?;
         Ok(Self {
-            content: folder(&root, "content")?,
+            blocks: Blocks::new(folder(&root, "content")?),
+            content,
             base: folder(&root, "base")?,
             parts: AtomicU64::new(0),
         })
@@ -56,10 +59,30 @@ impl ContentStore {
         Ok(openat(&self.content, name, flags, Mode::empty())?.into())
     }
 
+    /// The bytes of a node's content.
+    pub(crate) fn body(&self, id: NodeId, generation: Generation) -> Result<Body, Errno> {
+        let file = self.file(id, generation)?;
+        self.blocks.body(&file_name(id, generation), file)
+    }
+
     /// Attributes of a node's content.
     pub(crate) fn stat(&self, id: NodeId, generation: Generation) -> Result<Stat, Errno> {
         let name = file_name(id, generation);
-        Ok(statat(&self.content, name, AtFlags::SYMLINK_NOFOLLOW)?.into())
+        let mut stat: Stat = statat(&self.content, &name, AtFlags::SYMLINK_NOFOLLOW)?.into();
+        if let Some(partial) = self.blocks.find(&name) {
+            stat.blocks += partial.blocks_below();
+        }
+        Ok(stat)
+    }
+
+    /// Content by blocks.
+    pub(crate) const fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// Takes up the partial files that an earlier server left.
+    pub(crate) fn resume(&self, host: OpenHost<'_>) -> Result<(), Errno> {
+        self.blocks.resume(host)
     }
 
     /// A file that becomes a node's content with [`ContentStore::publish`].
@@ -69,13 +92,16 @@ impl ContentStore {
 
     /// Makes the prepared file the content of its node.
     pub(crate) fn publish(&self, id: NodeId, generation: Generation) -> Result<(), Errno> {
-        let name = file_name(id, generation);
-        renameat(&self.content, part_name(id), &self.content, name)
+        let (part, name) = (part_name(id), file_name(id, generation));
+        // Content whose map is missing would pass for whole, so the map goes first.
+        self.blocks.rename(&part, &name)?;
+        renameat(&self.content, part, &self.content, name)
     }
 
     /// Makes content of one generation that of another as well; no snapshot may need the former.
     pub(crate) fn carry(&self, id: NodeId, from: Generation, to: Generation) -> Result<(), Errno> {
         let (from, to) = (file_name(id, from), file_name(id, to));
+        self.blocks.link(&from, &to)?;
         match linkat(&self.content, &from, &self.content, &to, AtFlags::empty()) {
             Err(Errno::EXIST) => {
                 unlinkat(&self.content, &to, AtFlags::empty())?;
@@ -87,27 +113,42 @@ impl ContentStore {
 
     /// Removes a prepared file.
     pub(crate) fn abandon(&self, id: NodeId) {
-        // What stays behind is collected at the next start.
-        let _ = unlinkat(&self.content, part_name(id), AtFlags::empty());
+        self.blocks.remove(&part_name(id));
     }
 
     /// Removes content that nothing needs.
     pub(crate) fn remove(&self, id: NodeId, generation: Generation) {
-        // What stays behind is collected at the next start.
-        let _ = unlinkat(&self.content, file_name(id, generation), AtFlags::empty());
+        self.blocks.remove(&file_name(id, generation));
     }
 
-    /// Removes every file that is no content for which `keep` holds.
+    /// Removes every file that is no content for which `keep` holds, and that no such content shows
+    /// in part.
     pub(crate) fn collect(&self, keep: impl Fn(&ContentKey) -> bool) -> Result<(), Errno> {
-        for entry in Dir::read_from(&self.content)? {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." || key_of(name).is_some_and(|key| keep(&key)) {
-                continue;
+        let names = self.names()?;
+        let mut kept = BTreeSet::new();
+        for name in &names {
+            if key_of(name).is_some_and(|key| keep(&key)) {
+                self.blocks.add_needed(name, &mut kept);
             }
-            unlinkat(&self.content, name, AtFlags::empty())?;
+        }
+        for name in names {
+            let content = content_of(&name).unwrap_or(&name);
+            if !kept.contains(content) {
+                unlinkat(&self.content, &*name, AtFlags::empty())?;
+            }
         }
         Ok(())
+    }
+
+    fn names(&self) -> Result<Vec<Box<[u8]>>, Errno> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.content)? {
+            let name: Box<[u8]> = entry?.file_name().to_bytes().into();
+            if !matches!(&*name, b"." | b"..") {
+                names.push(name);
+            }
+        }
+        Ok(names)
     }
 
     /// Keeps what the host had, under its hash in hexadecimal.
@@ -149,47 +190,6 @@ impl ContentStore {
     }
 }
 
-/// The content files that there are.
-#[derive(Debug)]
-pub(crate) struct ContentFiles {
-    folder: OwnedFd,
-    found: BTreeSet<ContentKey>,
-}
-
-impl ContentFiles {
-    /// Lists those of a session, which may be live.
-    pub(crate) fn list(session: &SessionDir) -> Result<Self, Errno> {
-        let folder = open(session.content(), DIRECTORY, Mode::empty())?;
-        let mut found = BTreeSet::new();
-        for entry in Dir::read_from(&folder)? {
-            found.extend(key_of(entry?.file_name().to_bytes()));
-        }
-        Ok(Self { folder, found })
-    }
-
-    /// Attributes of a content file, if it is there.
-    pub(crate) fn stat(&self, key: ContentKey) -> Option<Stat> {
-        let name = file_name(key.0, key.1);
-        let stat = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        Some(stat.into())
-    }
-
-    /// The generation nearest to that of `key` in which there is content of its node: one after it
-    /// if there is any, for it was made from what is missing.
-    pub(crate) fn nearest(&self, key: ContentKey) -> Option<Generation> {
-        let (id, generation) = key;
-        let last = (id, Generation(u64::MAX));
-        let mut later = self
-            .found
-            .range((Bound::Excluded(key), Bound::Included(last)));
-        let mut earlier = self.found.range((id, Generation::FIRST)..key);
-        let found = later.next().or_else(|| earlier.next_back());
-        found
-            .map(|(_, found)| *found)
-            .filter(|found| *found != generation)
-    }
-}
-
 /// The name, in the folder of bases, of the link that holds the hash of a file of the host's: by
 /// what tells its content from any other (a status change time can not be set back).
 pub(crate) fn base_note(baseline: &Baseline) -> String {
@@ -207,7 +207,7 @@ pub(crate) fn file_name(id: NodeId, generation: Generation) -> String {
     }
 }
 
-fn part_name(id: NodeId) -> String {
+pub(super) fn part_name(id: NodeId) -> String {
     format!("{:x}.part", id.0)
 }
 

@@ -1,35 +1,19 @@
 //! Content of its own for a file of the host: taken at the first write, not at open, and together
 //! with the baseline that a merge will start from.
 
-use std::fs::File;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use aegis_policies::journal::{Baseline, Generation, LowerFile, NodeId, NodeKind, ShadowOp};
+use aegis_policies::journal::{Generation, NodeId, ShadowOp};
 use aegis_policies::{Permit, RelPath};
-use rustix::fs::{SeekFrom, fstat, ftruncate, futimens, ioctl_ficlone, seek};
-use rustix::io::{Errno, pread, pwrite};
-use sha2::{Digest, Sha256};
+use rustix::fs::futimens;
 
-use super::attr::Stat;
-use super::content::LARGEST_BASE;
+use super::blocks::Body;
 use super::found::Found;
 use super::inode::{Backing, Inode};
 use super::meta::timestamps;
 use super::shadow::Node;
+use super::take::Taken;
 use super::{Overlay, OverlayError, Result};
-
-/// How often a file that the host keeps changing is tried again.
-const ATTEMPTS: usize = 5;
-pub(super) const CHUNK: usize = 1 << 20;
-
-/// Content that was taken from the host, not yet published.
-struct Taken {
-    file: File,
-    lower: LowerFile,
-    baseline: Baseline,
-    stat: Stat,
-}
 
 /// Where content that is about to be written comes from.
 enum Source {
@@ -65,26 +49,25 @@ impl Overlay {
         inode: &Inode,
         backing: &mut Backing,
         keep: u64,
-    ) -> Result<Arc<File>> {
-        if let Backing::Upper(file, generation) = backing
+    ) -> Result<Body> {
+        if let Backing::Upper(body, generation) = backing
             && *generation == self.generation()
         {
-            return Ok(Arc::clone(file));
+            return Ok(body.clone());
         }
-        let (file, generation) = match self.source(inode.id)? {
-            Source::Own(generation) => (self.content.file(inode.id, generation)?, generation),
+        let (body, generation) = match self.source(inode.id)? {
+            Source::Own(generation) => (self.content.body(inode.id, generation)?, generation),
             Source::Earlier(generation) => self.fork(permit, inode.id, generation, keep)?,
             Source::Host(path) => {
                 let taken = self.take(inode.id, &path, keep)?;
                 self.adopt(permit, inode.id, taken)?
             }
         };
-        let file = Arc::new(file);
         if !matches!(backing, Backing::Closed) {
-            *backing = Backing::Upper(Arc::clone(&file), generation);
+            *backing = Backing::Upper(body.clone(), generation);
             inode.seen.store(generation.0, Ordering::Release);
         }
-        Ok(file)
+        Ok(body)
     }
 
     /// Where a node's content comes from.
@@ -102,87 +85,10 @@ impl Overlay {
         }
     }
 
-    /// Copies a file of the host. What is copied is one version of it: the attributes before and
-    /// after agree, and the name still leads to it.
-    fn take(&self, id: NodeId, source: &RelPath, keep: u64) -> Result<Taken> {
-        for _ in 0..ATTEMPTS {
-            let lower = self.lower.open(source)?;
-            let stat = Stat::from(fstat(&lower)?);
-            let file = self.content.prepare(id)?;
-            let copied = self.copy(&lower, &file, &stat, keep);
-            let hash = copied.inspect_err(|_| self.content.abandon(id))?;
-            let after = Stat::from(fstat(&lower)?);
-            let named = self.lower.stat(source).map(|stat| stat.version());
-            if stat.version() == after.version() && named == Ok(after.version()) {
-                let (dev, ino, links) = (stat.dev, stat.ino, stat.nlink);
-                let lower = LowerFile {
-                    path: source.clone(),
-                    dev,
-                    ino,
-                    links,
-                };
-                let mut baseline = stat.baseline(NodeKind::File);
-                baseline.sha256 = Some(hash);
-                return Ok(Taken {
-                    file,
-                    lower,
-                    baseline,
-                    stat,
-                });
-            }
-        }
-        self.content.abandon(id);
-        Err(OverlayError::Busy)
-    }
-
-    /// Copies and hashes; keeps the content as a merge base when it is small enough.
-    fn copy(&self, lower: &File, file: &File, stat: &Stat, keep: u64) -> Result<[u8; 32]> {
-        let cloned = keep >= stat.size && ioctl_ficlone(file, lower).is_ok();
-        let mut hash = Sha256::new();
-        let mut base = (stat.size <= LARGEST_BASE).then(Vec::new);
-        let mut buffer = vec![
-            0;
-            CHUNK
-                .min(usize::try_from(stat.size).unwrap_or(CHUNK))
-                .max(1)
-        ];
-        let mut offset = 0;
-        while offset < stat.size {
-            let data = next_data(lower, offset, stat.size);
-            hash_zeros(&mut hash, &mut base, data - offset);
-            offset = data;
-            let room = usize::try_from(next_hole(lower, offset, stat.size) - offset);
-            let room = room.unwrap_or(CHUNK).min(buffer.len());
-            let read = pread(lower, buffer.get_mut(..room).unwrap_or_default(), offset)?;
-            let chunk = buffer.get(..read).unwrap_or_default();
-            if chunk.is_empty() {
-                break;
-            }
-            hash.update(chunk);
-            if let Some(base) = &mut base {
-                base.extend_from_slice(chunk);
-            }
-            if !cloned {
-                let wanted = usize::try_from(keep.saturating_sub(offset)).unwrap_or(usize::MAX);
-                let wanted = chunk.get(..wanted.min(read)).unwrap_or_default();
-                write_all(file, wanted, offset)?;
-            }
-            offset += read as u64;
-        }
-        if !cloned {
-            ftruncate(file, stat.size.min(keep))?;
-        }
-        let hash: [u8; 32] = hash.finalize().into();
-        if let Some(base) = base {
-            self.content.keep_base(&hash, &base)?;
-        }
-        Ok(hash)
-    }
-
     /// Publishes taken content, records it, and makes it the node's.
-    fn adopt(&self, permit: &Permit, id: NodeId, taken: Taken) -> Result<(File, Generation)> {
+    fn adopt(&self, permit: &Permit, id: NodeId, taken: Taken) -> Result<(Body, Generation)> {
         let Taken {
-            file,
+            body,
             lower,
             baseline,
             stat,
@@ -193,7 +99,7 @@ impl Overlay {
         let atime = node.and_then(|node| node.atime).unwrap_or(stat.atime);
         let mtime = node.and_then(|node| node.mtime).unwrap_or(stat.mtime);
         let known = node.is_some();
-        futimens(&file, &timestamps(Some(atime), Some(mtime)))?;
+        futimens(&**body.file(), &timestamps(Some(atime), Some(mtime)))?;
         self.content.publish(id, generation)?;
         let names = self.names_in(&shadow, id).shown;
         let judged = names
@@ -222,57 +128,11 @@ impl Overlay {
             None => Err(OverlayError::Stale),
         };
         match recorded {
-            Ok(()) => Ok((file, generation)),
+            Ok(()) => Ok((body, generation)),
             Err(error) => {
                 self.content.remove(id, generation);
                 Err(error)
             }
         }
-    }
-}
-
-/// Writes everything, or says how it ended.
-pub(super) fn write_all(file: &File, mut bytes: &[u8], mut offset: u64) -> Result<()> {
-    while !bytes.is_empty() {
-        match pwrite(file, bytes, offset) {
-            Ok(0) => return Err(Errno::IO.into()),
-            Ok(written) => {
-                bytes = bytes.get(written..).unwrap_or_default();
-                offset += written as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-    Ok(())
-}
-
-/// Where data starts at or after `offset`; a file system that can not tell has no holes.
-pub(super) fn next_data(file: &File, offset: u64, size: u64) -> u64 {
-    match seek(file, SeekFrom::Data(offset)) {
-        Ok(data) => data.clamp(offset, size),
-        // Only a hole is left.
-        Err(Errno::NXIO) => size,
-        Err(_) => offset,
-    }
-}
-
-/// Where the data at `offset` ends.
-pub(super) fn next_hole(file: &File, offset: u64, size: u64) -> u64 {
-    seek(file, SeekFrom::Hole(offset)).map_or(size, |hole| hole.clamp(offset, size))
-}
-
-fn hash_zeros(hash: &mut Sha256, base: &mut Option<Vec<u8>>, count: u64) {
-    const ZEROS: [u8; 4096] = [0; 4096];
-    let mut left = count;
-    while left > 0 {
-        let zeros = ZEROS
-            .get(..usize::try_from(left).unwrap_or(4096).min(4096))
-            .unwrap_or(&ZEROS);
-        hash.update(zeros);
-        if let Some(base) = base {
-            base.extend_from_slice(zeros);
-        }
-        left -= zeros.len() as u64;
     }
 }

@@ -1,16 +1,19 @@
 //! Content that a snapshot may hold is copied before it is written again.
 
 use std::fs::File;
+use std::sync::Arc;
 
 use aegis_policies::Permit;
 use aegis_policies::journal::{Generation, NodeId, ShadowOp};
 use rustix::fs::{fstat, ftruncate, futimens, ioctl_ficlone};
-use rustix::io::pread;
 
 use super::attr::Stat;
-use super::copyup::{CHUNK, next_data, next_hole, write_all};
+use super::blocks::Body;
+use super::bytes::write_all;
+use super::content::{file_name, part_name};
 use super::meta::timestamps;
 use super::shadow::Shadow;
+use super::take::{CHUNK, LARGEST_COPIED};
 use super::{Overlay, OverlayError, Result, covers};
 
 impl Overlay {
@@ -22,40 +25,61 @@ impl Overlay {
         id: NodeId,
         before: Generation,
         keep: u64,
-    ) -> Result<(File, Generation)> {
+    ) -> Result<(Body, Generation)> {
         let needed = self.read().is_needed(id, before);
         if !needed && let Some(carried) = self.carry(permit, id, before)? {
             return Ok(carried);
         }
-        let old = self.content.file(id, before)?;
-        let file = self.content.prepare(id)?;
-        let copied = copy(&old, &file, keep);
-        copied.inspect_err(|_| self.content.abandon(id))?;
+        let old = self.content.body(id, before)?;
+        let times = Stat::from(fstat(&**old.file())?);
+        let split = self.split(id, before, old, keep);
+        let body = split.inspect_err(|_| self.content.abandon(id))?;
         let mut shadow = self.write();
         let generation = shadow.generation();
-        set_times(&shadow, id, &file, &Stat::from(fstat(&old)?))?;
+        set_times(&shadow, id, body.file(), &times)?;
         self.content.publish(id, generation)?;
         self.record_fork(&mut shadow, permit, id)?;
-        Ok((file, generation))
+        Ok((body, generation))
     }
 
-    /// Lets content grow into the shadow's generation; `None` when a snapshot needs it as it is.
+    /// New content that begins as what the old is: a clone, or a copy, or blocks over it.
+    fn split(&self, id: NodeId, before: Generation, old: Body, keep: u64) -> Result<Body> {
+        let file = self.content.prepare(id)?;
+        let size = old.stat()?.size;
+        let whole = old.whole().filter(|_| keep >= size);
+        if whole.is_some_and(|old| ioctl_ficlone(&file, old).is_ok()) {
+            return Ok(Body::Whole(Arc::new(file)));
+        }
+        let kept = size.min(keep);
+        if kept > LARGEST_COPIED && self.content.blocks().has_room_over(&old) {
+            let older = file_name(id, before);
+            let blocks = self.content.blocks();
+            return Ok(blocks.over_older(&part_name(id), file, (&older, old), kept)?);
+        }
+        copy(&old, &file, kept)?;
+        Ok(Body::Whole(Arc::new(file)))
+    }
+
+    /// Lets content grow into the shadow's generation; `None` when a snapshot, or other content,
+    /// needs it as it is.
     fn carry(
         &self,
         permit: &Permit,
         id: NodeId,
         before: Generation,
-    ) -> Result<Option<(File, Generation)>> {
+    ) -> Result<Option<(Body, Generation)>> {
         let mut shadow = self.write();
-        if shadow.is_needed(id, before) {
+        let shown = self.content.blocks().is_below(&file_name(id, before));
+        if shown || shadow.is_needed(id, before) {
             return Ok(None);
         }
         let generation = shadow.generation();
-        let file = self.content.file(id, before)?;
-        set_times(&shadow, id, &file, &Stat::from(fstat(&file)?))?;
+        let body = self.content.body(id, before)?;
+        let times = Stat::from(fstat(&**body.file())?);
+        set_times(&shadow, id, body.file(), &times)?;
         self.content.carry(id, before, generation)?;
         self.record_fork(&mut shadow, permit, id)?;
-        Ok(Some((file, generation)))
+        Ok(Some((body, generation)))
     }
 
     /// Puts a fork on record. One of a file without a name has no place there; it is gone when the
@@ -87,32 +111,19 @@ fn set_times(shadow: &Shadow, id: NodeId, file: &File, old: &Stat) -> Result<()>
     Ok(futimens(file, &timestamps(Some(atime), Some(mtime)))?)
 }
 
-/// Copies content with its times.
-pub(super) fn copy_whole(old: &File, file: &File) -> Result<()> {
-    copy(old, file, u64::MAX)?;
-    let stat = Stat::from(fstat(old)?);
-    let times = timestamps(Some(stat.atime), Some(stat.mtime));
-    Ok(futimens(file, &times)?)
-}
-
-/// Copies the first `keep` bytes; holes stay holes.
-fn copy(old: &File, file: &File, keep: u64) -> Result<()> {
-    let size = Stat::from(fstat(old)?).size;
-    if keep >= size && ioctl_ficlone(file, old).is_ok() {
-        return Ok(());
-    }
-    let end = size.min(keep);
+/// Copies the first `end` bytes; holes stay holes.
+fn copy(old: &Body, file: &File, end: u64) -> Result<()> {
     let mut buffer = vec![0; CHUNK.min(usize::try_from(end).unwrap_or(CHUNK)).max(1)];
-    let mut offset = next_data(old, 0, end);
+    let mut offset = old.next_data(0, end);
     while offset < end {
-        let room = usize::try_from(next_hole(old, offset, end) - offset).unwrap_or(CHUNK);
+        let room = usize::try_from(old.next_hole(offset, end) - offset).unwrap_or(CHUNK);
         let room = room.min(buffer.len());
-        let read = pread(old, buffer.get_mut(..room).unwrap_or_default(), offset)?;
+        let read = old.read_at(buffer.get_mut(..room).unwrap_or_default(), offset)?;
         if read == 0 {
             break;
         }
         write_all(file, buffer.get(..read).unwrap_or_default(), offset)?;
-        offset = next_data(old, offset + read as u64, end);
+        offset = old.next_data(offset + read as u64, end);
     }
     Ok(ftruncate(file, end)?)
 }

@@ -1,7 +1,6 @@
 //! Open files. All handles of a node share its backing, so one opened before copy-up sees what is
 //! written after it.
 
-use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
@@ -11,6 +10,7 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use super::attr::{Attr, Stat, Version};
+use super::blocks::Body;
 use super::found::Found;
 use super::inode::{Backing, Inode};
 use super::{Overlay, OverlayError, Result};
@@ -136,15 +136,6 @@ impl Overlay {
         self.forget(inode.id, 0);
     }
 
-    /// Closes every handle, of files and of directories.
-    pub fn release_all(&self) {
-        let open: Vec<u64> = self.handles.iter().map(|handle| *handle.key()).collect();
-        for handle in open {
-            self.release(HandleId(handle));
-        }
-        self.listings.clear();
-    }
-
     pub(super) fn handle(&self, handle: HandleId) -> Result<Arc<Handle>> {
         self.handles
             .get(&handle.0)
@@ -156,8 +147,7 @@ impl Overlay {
     pub(super) fn attr_of_open(&self, id: NodeId) -> Option<Attr> {
         let inode = self.inodes.find(id)?;
         let backing = inode.backing.try_read().ok()?;
-        let file = backing.file()?;
-        let stat = Stat::from(fstat(file.as_ref()).ok()?);
+        let stat = backing.body()?.stat().ok()?;
         Some(Attr::of_lower(id, &stat, None))
     }
 
@@ -197,12 +187,12 @@ impl Overlay {
     }
 
     /// What the handles of a node read: a snapshot or a rewind may have changed it.
-    pub(super) fn shared(&self, handle: &Handle) -> Result<Arc<File>> {
+    pub(super) fn shared(&self, handle: &Handle) -> Result<Body> {
         let inode = &handle.inode;
         {
             let backing = inode.backing.read().unwrap_or_else(PoisonError::into_inner);
             if inode.seen.load(Ordering::Acquire) == self.generation().0 {
-                return backing.file().map(Arc::clone).ok_or(Errno::BADF.into());
+                return backing.body().ok_or(Errno::BADF.into());
             }
         }
         let mut backing = inode
@@ -214,7 +204,7 @@ impl Overlay {
             Some(found) => self.renew_backing(&shadow, inode, &found, &mut backing)?,
             None => inode.seen.store(shadow.generation().0, Ordering::Release),
         }
-        backing.file().map(Arc::clone).ok_or(Errno::BADF.into())
+        backing.body().ok_or(Errno::BADF.into())
     }
 
     fn open_backing(&self, shadow: &super::shadow::Shadow, found: &Found) -> Result<Backing> {
@@ -223,10 +213,10 @@ impl Overlay {
             Found::Node(id) => {
                 let node = shadow.node(*id).ok_or(OverlayError::Stale)?;
                 match (node.content, &node.origin) {
-                    (Some(generation), _) => {
-                        let file = self.content.file(*id, generation)?;
-                        Ok(Backing::Upper(Arc::new(file), generation))
-                    }
+                    (Some(generation), _) => Ok(Backing::Upper(
+                        self.content.body(*id, generation)?,
+                        generation,
+                    )),
                     (None, Some(origin)) => Ok(Backing::Lower(Arc::new(
                         self.lower.open(&origin.lower.path)?,
                     ))),
@@ -253,10 +243,12 @@ impl Overlay {
 }
 
 impl Backing {
-    pub(crate) const fn file(&self) -> Option<&Arc<File>> {
+    /// The bytes that are read through it.
+    pub(crate) fn body(&self) -> Option<Body> {
         match self {
             Self::Closed => None,
-            Self::Lower(file) | Self::Upper(file, _) => Some(file),
+            Self::Lower(file) => Some(Body::Whole(Arc::clone(file))),
+            Self::Upper(body, _) => Some(body.clone()),
         }
     }
 }

@@ -1,17 +1,17 @@
 //! The nodes that the kernel knows. An untouched node of the host is here from its first lookup to
 //! its last forget; what the session touched is in the shadow, and here while the kernel holds it.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use aegis_policies::RelPath;
-use aegis_policies::journal::{Generation, LowerFile, NodeId};
+use aegis_policies::journal::{Generation, NodeId};
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 
 use super::attr::{Stat, Version};
+use super::blocks::Body;
 use super::shadow::{FIRST_MADE, Place, Shadow};
 
 /// Names remembered for an untouched file with several.
@@ -21,7 +21,8 @@ const NAMES: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Inode {
     pub(crate) id: NodeId,
-    identity: Mutex<(u64, u64)>,
+    /// Device and number of the host's inode; zeros when the host has none.
+    pub(crate) identity: (u64, u64),
     /// Whether it is a directory. The host may use the number of a file for a directory later.
     directory: AtomicBool,
     /// Where the host has it, newest first.
@@ -49,7 +50,7 @@ pub(crate) enum Backing {
     /// The host's file, opened for reading only.
     Lower(Arc<File>),
     /// The session's own content, and the generation in which it was made.
-    Upper(Arc<File>, Generation),
+    Upper(Body, Generation),
 }
 
 /// All of them.
@@ -65,7 +66,7 @@ impl Inode {
     fn new(id: NodeId, identity: (u64, u64)) -> Self {
         Self {
             id,
-            identity: Mutex::new(identity),
+            identity,
             directory: AtomicBool::new(false),
             lower: Mutex::default(),
             lookups: AtomicU64::new(0),
@@ -75,11 +76,6 @@ impl Inode {
             readers: Mutex::default(),
             cached: Mutex::default(),
         }
-    }
-
-    /// Device and number of the host's inode; zeros when the host has none.
-    pub(crate) fn identity(&self) -> (u64, u64) {
-        *self.identity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it is a directory.
@@ -94,9 +90,9 @@ impl Inode {
 
     /// The content that may be written in a generation: it was made in it. `None` as well when
     /// somebody is about to change what the content is.
-    pub(crate) fn own_file(&self, now: Generation) -> Option<Arc<File>> {
+    pub(crate) fn own_body(&self, now: Generation) -> Option<Body> {
         match &*self.backing.try_read().ok()? {
-            Backing::Upper(file, generation) if *generation == now => Some(Arc::clone(file)),
+            Backing::Upper(body, generation) if *generation == now => Some(body.clone()),
             _ => None,
         }
     }
@@ -168,33 +164,6 @@ impl InodeTable {
         self.inodes.iter().map(|inode| *inode.key()).collect()
     }
 
-    /// The host's directories that the kernel knows, by their names there.
-    pub(crate) fn lower_folders(&self) -> HashMap<RelPath, NodeId> {
-        let folders = self.inodes.iter().filter(|inode| inode.is_folder());
-        folders
-            .flat_map(|inode| {
-                let names = inode.lower_names().into_iter();
-                names.map(|name| (name, inode.id)).collect::<Vec<_>>()
-            })
-            .collect()
-    }
-
-    /// Makes a node of the session one of the host's again.
-    pub(crate) fn give_back(&self, inode: &Inode, lower: &LowerFile, directory: bool) {
-        let identity = (lower.dev, lower.ino);
-        let mut before = inode
-            .identity
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *before = identity;
-        drop(before);
-        inode.directory.store(directory, Ordering::Relaxed);
-        inode.note_name(&lower.path);
-        if inode.id.0 >= FIRST_MADE {
-            self.foreign.insert(identity, inode.id);
-        }
-    }
-
     /// Counts a lookup that is about to be answered.
     pub(crate) fn remember(
         &self,
@@ -234,7 +203,7 @@ impl InodeTable {
         }
         let inode = entry.remove();
         self.foreign
-            .remove_if(&inode.identity(), |_, foreign| *foreign == inode.id);
+            .remove_if(&inode.identity, |_, foreign| *foreign == inode.id);
         true
     }
 }

@@ -1,17 +1,14 @@
 //! Bytes in and out of open files.
 
-use std::fs::File;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use aegis_policies::Permit;
 use aegis_policies::journal::{NodeId, ShadowOp};
-use rustix::fs::{
-    FallocateFlags, SeekFrom, copy_file_range, fallocate, fdatasync, fsync, ftruncate, seek,
-};
-use rustix::io::{Errno, pread};
+use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::Errno;
 
-use super::copyup::write_all;
+use super::blocks::Body;
 use super::found::Found;
 use super::handles::{Handle, HandleId};
 use super::inode::{Backing, Inode};
@@ -36,17 +33,8 @@ impl Overlay {
     /// # Errors
     /// EBADF for a handle that is not open, or what the host said.
     pub fn read_at(&self, handle: HandleId, offset: u64, bytes: &mut [u8]) -> Result<usize> {
-        let file = self.shared(&*self.handle(handle)?)?;
-        let mut filled = 0;
-        while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match pread(&file, rest, offset + filled as u64) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        Ok(filled)
+        let body = self.shared(&*self.handle(handle)?)?;
+        Ok(body.read_at(bytes, offset)?)
     }
 
     /// Writes all of `bytes` at `offset`.
@@ -64,7 +52,7 @@ impl Overlay {
         if caller == Caller::Ordinary && handle.access.writes() {
             self.drop_set_id(&handle)?;
         }
-        self.change(&handle, |file| write_all(file, bytes, offset))?;
+        self.change(&handle, |body| body.write_at(bytes, offset))?;
         handle
             .written
             .fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -78,7 +66,7 @@ impl Overlay {
     pub fn allocate(&self, handle: HandleId, mode: u32, offset: u64, length: u64) -> Result<()> {
         let mode = FallocateFlags::from_bits(mode).ok_or(Errno::OPNOTSUPP)?;
         let handle = self.handle(handle)?;
-        self.change(&handle, |file| Ok(fallocate(file, mode, offset, length)?))?;
+        self.change(&handle, |body| body.allocate(mode, offset, length))?;
         handle.written.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -88,8 +76,8 @@ impl Overlay {
     /// # Errors
     /// EBADF, ENXIO past the end.
     pub fn seek_to(&self, handle: HandleId, position: SeekFrom) -> Result<u64> {
-        let file = self.shared(&*self.handle(handle)?)?;
-        Ok(seek(&file, position)?)
+        let body = self.shared(&*self.handle(handle)?)?;
+        Ok(body.seek(position)?)
     }
 
     /// Copies between two open files without a way through the caller.
@@ -107,11 +95,7 @@ impl Overlay {
         // Within one file, what is read is the content that is written.
         self.change(&target, |_| Ok(()))?;
         let source = self.shared(&*self.handle(from.0)?)?;
-        let copied = self.change(&target, |file| {
-            let (mut read_at, mut write_at) = (from.1, to.1);
-            let (read_at, write_at) = (Some(&mut read_at), Some(&mut write_at));
-            Ok(copy_file_range(&source, read_at, file, write_at, length)?)
-        })?;
+        let copied = self.change(&target, |body| source.copy_to(from.1, body, to.1, length))?;
         target.written.fetch_add(copied as u64, Ordering::Relaxed);
         Ok(copied)
     }
@@ -127,10 +111,10 @@ impl Overlay {
             .backing
             .read()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Backing::Upper(file, _) = &*backing {
+        if let Backing::Upper(body, _) = &*backing {
             match what {
-                Durable::Data => fdatasync(file.as_ref())?,
-                Durable::Everything => fsync(file.as_ref())?,
+                Durable::Data => body.sync()?,
+                Durable::Everything => body.sync_all()?,
             }
         }
         drop(backing);
@@ -156,9 +140,9 @@ impl Overlay {
             self.named(&shadow, permit, &Found::Missing, id)?;
         }
         let inode = self.inodes.find(id).ok_or(OverlayError::Stale)?;
-        self.change_content(permit, &inode, size, |file| {
+        self.change_content(permit, &inode, size, |body| {
             self.record_size(permit, id, size)?;
-            Ok(ftruncate(file, size)?)
+            Ok(body.truncate(size)?)
         })
     }
 
@@ -186,11 +170,17 @@ impl Overlay {
 
     /// Changes the content that a handle writes, which is the session's own and of its present
     /// generation while `change` runs.
-    fn change<T>(&self, handle: &Handle, change: impl Fn(&File) -> Result<T>) -> Result<T> {
+    fn change<T>(
+        &self,
+        handle: &Handle,
+        change: impl Fn(&Body) -> std::result::Result<T, Errno>,
+    ) -> Result<T> {
         if !handle.access.writes() {
             return Err(Errno::BADF.into());
         }
-        self.change_content(&handle.permit, &handle.inode, u64::MAX, change)
+        self.change_content(&handle.permit, &handle.inode, u64::MAX, |body| {
+            Ok(change(body)?)
+        })
     }
 
     /// Changes the content of a node; of what it has before, the first `keep` bytes are wanted.
@@ -199,18 +189,18 @@ impl Overlay {
         permit: &Permit,
         inode: &Inode,
         keep: u64,
-        change: impl Fn(&File) -> Result<T>,
+        change: impl Fn(&Body) -> Result<T>,
     ) -> Result<T> {
         let mut own = None;
         loop {
             let writing = self.writing.read().unwrap_or_else(PoisonError::into_inner);
             let generation = self.generation();
-            let file = match own.take() {
-                Some((file, since)) if since == generation => Some(file),
-                _ => inode.own_file(generation),
+            let body = match own.take() {
+                Some((body, since)) if since == generation => Some(body),
+                _ => inode.own_body(generation),
             };
-            if let Some(file) = file {
-                return change(&file);
+            if let Some(body) = body {
+                return change(&body);
             }
             drop(writing);
             let mut backing = inode

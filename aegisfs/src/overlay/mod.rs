@@ -10,6 +10,8 @@
 
 mod attr;
 mod base;
+mod blocks;
+mod bytes;
 pub mod changes;
 mod content;
 mod copyup;
@@ -25,14 +27,15 @@ mod lookup;
 mod lower;
 mod meta;
 mod readdir;
+mod reader;
 mod relocations;
 mod remove;
 mod rename;
 mod replay;
 mod reserve;
-mod rewind;
 mod shadow;
 mod snapshot;
+mod take;
 mod xattr;
 
 use std::os::fd::OwnedFd;
@@ -56,9 +59,9 @@ pub use kernel::{KernelCache, KnownNames};
 pub use lookup::{Entry, Lookup, Names};
 pub use meta::{Caller, SetAttr, SetTime};
 pub use readdir::DirEntry;
+pub use reader::{ContentFile, complete};
 pub use relocations::Relocations;
 pub use rename::RenameMode;
-pub use rewind::{Kept, Loss, Rewind};
 pub use shadow::Snapshot;
 pub use xattr::XattrMode;
 
@@ -114,6 +117,7 @@ impl Overlay {
         let shadow = replay::replay(session, &relocations, Upto::End)?.shadow;
         let content = ContentStore::open(session)?;
         content.collect(|key| shadow.has_content(key) || shadow.history().holds(key))?;
+        content.resume(&|path| lower.open(path))?;
         Ok(Self {
             lower,
             content,

@@ -86,15 +86,3 @@ fn pass(
     }
     Ok(replayed)
 }
-
-/// When an entry was made, in nanoseconds since the Unix epoch; the latest moment there is when there
-/// is no such entry.
-pub(crate) fn time_of(session: &SessionDir, wanted: Seq) -> Result<i64, OverlayError> {
-    for item in journal::read(&session.journal())? {
-        let (seq, entry) = item?;
-        if seq == wanted {
-            return Ok(i64::try_from(entry.at).unwrap_or(i64::MAX));
-        }
-    }
-    Ok(i64::MAX)
-}

@@ -9,17 +9,16 @@ use std::time::{Duration, Instant};
 
 use aegis_policies::label::{Labeler, Repository};
 use aegis_policies::{Gate, Journal, Policy};
-use aegisfs::fuse::{self, Options, Served, Transport};
+use aegisfs::fuse::{self, Options, Served};
 use aegisfs::guard::Guard;
 use aegisfs::layout::SessionDir;
-use aegisfs::overlay::{Overlay, Rewind};
+use aegisfs::overlay::Overlay;
 use rustix::mount::{UnmountFlags, unmount};
 
 /// Everything is removed, and unmounted, at the end of the test.
 pub struct Bed {
     root: tempfile::TempDir,
     served: Option<Served>,
-    mounted: Option<Arc<Guard>>,
 }
 
 impl Bed {
@@ -29,11 +28,7 @@ impl Bed {
         for name in ["project", "session", "mnt", "session/journal"] {
             fs::create_dir(root.path().join(name)).unwrap();
         }
-        Self {
-            root,
-            served: None,
-            mounted: None,
-        }
+        Self { root, served: None }
     }
 
     /// A project with a little of everything.
@@ -66,38 +61,15 @@ impl Bed {
 
     /// Mounts the tree in this process.
     pub fn mount(&mut self) -> PathBuf {
-        let guard = Arc::new(self.guard());
-        let served = fuse::mount(&self.mnt(), Arc::clone(&guard), options());
+        let served = fuse::mount(&self.mnt(), Arc::new(self.guard()), Options::default());
         self.served = Some(served.unwrap());
-        self.mounted = Some(guard);
         self.mnt()
     }
 
-    /// The guard of the mounted tree.
-    pub fn mounted(&self) -> &Guard {
-        self.mounted.as_ref().unwrap()
-    }
-
     pub fn unmount(&mut self) {
-        self.mounted = None;
         if let Some(served) = self.served.take() {
             served.unmount().unwrap();
         }
-    }
-
-    /// What it would be to go back to an entry.
-    pub fn rewind_to(&self, to: u64) -> Rewind {
-        let relocations = aegisfs::commit::relocations(&self.session()).unwrap();
-        Rewind::plan(&self.session(), &relocations, to).unwrap()
-    }
-
-    /// The content files of the session.
-    pub fn content(&self) -> Vec<String> {
-        let names = fs::read_dir(self.session().content()).unwrap();
-        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<_> = names.collect();
-        names.sort();
-        names
     }
 
     /// Unmounts, replays the journal and mounts again.
@@ -179,24 +151,8 @@ fn serve_child() {
     let path = |name: &str| PathBuf::from(std::env::var_os(name).unwrap());
     let session = SessionDir::new(path("AEGISFS_SESSION"));
     let guard = guard(&path("AEGISFS_PROJECT"), &session);
-    let served = fuse::mount(&path("AEGISFS_MNT"), Arc::new(guard), options()).unwrap();
+    let served = fuse::mount(&path("AEGISFS_MNT"), Arc::new(guard), Options::default()).unwrap();
     served.wait().unwrap();
-}
-
-/// As usual, or over the transport that `AEGISFS_TRANSPORT` names: `device`, `io-uring` or `fuser`.
-pub fn options() -> Options {
-    let name = std::env::var("AEGISFS_TRANSPORT").unwrap_or_default();
-    let transport = match &*name {
-        "" => Transport::Auto,
-        "device" => Transport::Device,
-        "io-uring" => Transport::IoUring,
-        "fuser" => Transport::Fuser,
-        other => panic!("there is no transport `{other}`"),
-    };
-    Options {
-        transport,
-        ..Options::default()
-    }
 }
 
 pub fn guard(project: &Path, session: &SessionDir) -> Guard {

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod bed;
+mod blocks;
 mod changes;
 mod crash;
 mod full;
@@ -10,7 +11,6 @@ mod mounted;
 mod ops;
 mod parallel;
 mod resumed;
-mod rewound;
 mod semantics;
 mod tools;
 mod tree;

@@ -1,7 +1,6 @@
 //! What a review shows, whether it comes from a plan or from what is frozen.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{self, Read};
 
 use aegis_policies::{Labels, RelPath};
@@ -158,15 +157,21 @@ impl Sheet<'_> {
             Source::None => return Content::None,
             Source::Host(path) => host(path),
             Source::Base(sha256, path) => self.site.base_file(*sha256).or_else(|_| host(path)),
-            Source::Agent(content) => self.site.agent_file(content),
+            Source::Agent(content) => {
+                return shown(self.site.agent_file(content).and_then(|file| {
+                    let size = file.size()?;
+                    read(file, size)
+                }));
+            }
             Source::Frozen(sha256, path) => {
                 let frozen = self.frozen.and_then(|frozen| frozen.file(*sha256).ok());
                 frozen.map_or_else(|| host(path), Ok)
             }
         };
-        opened
-            .and_then(read)
-            .unwrap_or_else(|error| Content::Unreadable(error.to_string()))
+        shown(opened.and_then(|file| {
+            let size = file.metadata()?.len();
+            read(file, size)
+        }))
     }
 
     /// Whether there is nothing to land and nothing to say.
@@ -265,8 +270,11 @@ impl Side {
     }
 }
 
-fn read(file: File) -> io::Result<Content> {
-    let size = file.metadata()?.len();
+fn shown(content: io::Result<Content>) -> Content {
+    content.unwrap_or_else(|error| Content::Unreadable(error.to_string()))
+}
+
+fn read(file: impl Read, size: u64) -> io::Result<Content> {
     if size > MOST {
         return Ok(Content::Large(size));
     }
