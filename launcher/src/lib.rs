@@ -6,6 +6,7 @@
 pub mod cli;
 pub mod doctor;
 pub mod error;
+pub mod keeper;
 pub mod review;
 pub mod sandbox;
 pub mod session;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use aegis_tests::TestEnv;
@@ -261,13 +261,17 @@ fn only_session(env: &TestEnv) -> PathBuf {
 }
 
 /// A running session; it is ended whatever the test does.
-struct Live(Child);
+struct Live {
+    session: Child,
+    server: u64,
+}
 
 impl Live {
     /// Ends the server at once, as the kernel would for want of memory.
     fn kill(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let server = self.server.to_string();
+        let _ = Command::new("kill").args(["-KILL", &server]).status();
+        let _ = self.session.wait();
     }
 }
 
@@ -284,9 +288,20 @@ fn start_and_wait_for(env: &TestEnv, script: &str) -> Live {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let live = Live(command.spawn().unwrap());
+    let session = command.spawn().unwrap();
     wait_for_up(env);
-    live
+    let server = server(env);
+    Live { session, server }
+}
+
+/// The process that serves the running session.
+fn server(env: &TestEnv) -> u64 {
+    let records = sessions(env).into_iter().map(|session| {
+        let record = fs::read(session.join("session.json")).unwrap();
+        serde_json::from_slice::<serde_json::Value>(&record).unwrap()
+    });
+    let mut running = records.filter(|record| record["state"] == "running");
+    running.next().unwrap()["server"].as_u64().unwrap()
 }
 
 /// The script says `echo > ~/up`, which is seen in the session's private home.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::{Outcome, run, talk};
 use crate::error::CommandError;
+use crate::keeper::{self, Lifeline};
 use crate::review;
 use crate::session::config::Config;
 use crate::session::launch::Launch;
@@ -39,6 +40,10 @@ Examples:
 /// # Errors
 /// When the session is running or can not be started.
 pub fn run(args: &Args) -> Outcome {
+    keeper::keep(|lifeline| again(args, lifeline))
+}
+
+fn again(args: &Args, lifeline: Lifeline) -> Outcome {
     let session = session::look_up(args.session.as_deref())?;
     let command = wanted(args, &session)?;
     let home = AegisHome::create()?;
@@ -63,6 +68,7 @@ pub fn run(args: &Args) -> Outcome {
         command,
         config,
         tell: talk::say,
+        lifeline,
     };
     Ok(run::report(launch.again(session)?))
 }

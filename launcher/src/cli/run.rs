@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use aegis_policies::path::escape;
 
 use super::{Outcome, talk};
+use crate::keeper::{self, Lifeline};
 use crate::session::config::Config;
 use crate::session::home::shown;
 use crate::session::launch::{Finished, Launch};
@@ -58,6 +59,10 @@ A key in ANTHROPIC_API_KEY or OPENAI_API_KEY is not visible inside; the proxy ad
 /// # Errors
 /// When the session could not be started; nothing of it is then left behind.
 pub fn run(args: &Args) -> Outcome {
+    keeper::keep(|lifeline| launch(args, lifeline))
+}
+
+fn launch(args: &Args, lifeline: Lifeline) -> Outcome {
     let directory = current_directory()?;
     let project = Project::around(&directory)?;
     project.check_apart(&AegisHome::place()?)?;
@@ -79,6 +84,7 @@ pub fn run(args: &Args) -> Outcome {
         command: args.command.clone(),
         config,
         tell: talk::say,
+        lifeline,
     };
     let finished = launch.begin(agent)?;
     Ok(report(finished))

@@ -1,4 +1,4 @@
-//! The socket between the launcher and the stage: length, JSON, and descriptors beside it.
+//! The socket between the launcher and the stage, or the keeper: length, JSON, and descriptors beside it.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -19,11 +19,11 @@ pub(super) const MOST_DESCRIPTORS: usize = 64;
 
 /// One end of the socket.
 #[derive(Debug)]
-pub(super) struct Channel(OwnedFd);
+pub(crate) struct Channel(OwnedFd);
 
 impl Channel {
     /// Two connected ends.
-    pub(super) fn pair() -> io::Result<(Self, Self)> {
+    pub(crate) fn pair() -> io::Result<(Self, Self)> {
         let (ours, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::STREAM,
@@ -39,7 +39,7 @@ impl Channel {
     }
 
     /// Sends a message with descriptors beside it.
-    pub(super) fn send<T: Serialize>(&self, message: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub(crate) fn send<T: Serialize>(&self, message: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let body = serde_json::to_vec(message)?;
         let length = u32::try_from(body.len())
             .map_err(io::Error::other)?
@@ -49,7 +49,7 @@ impl Channel {
     }
 
     /// Receives one message; `UnexpectedEof` when the other end is gone.
-    pub(super) fn receive<T: DeserializeOwned>(&self) -> io::Result<(T, Vec<OwnedFd>)> {
+    pub(crate) fn receive<T: DeserializeOwned>(&self) -> io::Result<(T, Vec<OwnedFd>)> {
         let mut head = [0_u8; 4];
         let descriptors = self.receive_head(&mut head)?;
         let length = usize::try_from(u32::from_le_bytes(head)).map_err(io::Error::other)?;

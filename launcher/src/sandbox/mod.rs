@@ -28,10 +28,11 @@ mod syscalls;
 mod variables;
 
 pub use bwrap::Bubblewrap;
+pub(crate) use channel::Channel;
 pub use door::Door;
 pub use error::SandboxError;
 pub use facts::HostFacts;
 pub use linux::Descriptors;
 pub(crate) use message::Stream;
 pub use plan::{Plan, Request};
-pub use running::{Enforced, Exit, Running, Waiting};
+pub use running::{Enforced, Exit, Killer, Running, Waiting};

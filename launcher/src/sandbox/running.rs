@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
+use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
@@ -53,6 +54,10 @@ pub struct Running {
     sandbox: Sandbox,
 }
 
+/// The end of a sandbox, in the hand of another thread.
+#[derive(Debug)]
+pub struct Killer(Option<Arc<OwnedFd>>);
+
 /// Bubblewrap's outer process and what it watches over.
 #[derive(Debug)]
 pub(super) struct Sandbox {
@@ -64,7 +69,7 @@ pub(super) struct Sandbox {
 #[derive(Debug)]
 struct Inside {
     /// The first process of the pid namespace; all others die before it is reaped.
-    first: OwnedFd,
+    first: Arc<OwnedFd>,
     /// The stage, which becomes the command.
     command: OwnedFd,
 }
@@ -120,9 +125,15 @@ impl Running {
     /// Kills everything inside.
     pub fn kill(&self) {
         if let Some(inside) = &self.sandbox.inside {
-            // ESRCH: it is gone already.
-            let _gone = rustix::process::pidfd_send_signal(&inside.first, Signal::KILL);
+            kill(&inside.first);
         }
+    }
+
+    /// What kills everything inside from another thread.
+    #[must_use]
+    pub fn killer(&self) -> Killer {
+        let inside = self.sandbox.inside.as_ref();
+        Killer(inside.map(|inside| Arc::clone(&inside.first)))
     }
 
     /// Readable once the command has ended.
@@ -132,6 +143,18 @@ impl Running {
             .as_ref()
             .map(|inside| inside.command.as_fd())
     }
+}
+
+impl Killer {
+    /// Kills everything inside.
+    pub fn kill(&self) {
+        self.0.iter().for_each(|first| kill(first));
+    }
+}
+
+fn kill(first: &OwnedFd) {
+    // ESRCH: it is gone already.
+    let _gone = rustix::process::pidfd_send_signal(first, Signal::KILL);
 }
 
 impl Sandbox {
@@ -160,7 +183,10 @@ impl Sandbox {
         let (Some(first), Some(command)) = (given.next(), given.next()) else {
             return Err(SandboxError::Protocol("its processes are missing"));
         };
-        self.inside = Some(Inside { first, command });
+        self.inside = Some(Inside {
+            first: Arc::new(first),
+            command,
+        });
         if doors != plan.doors.len() || terminal != stdio.has_terminal() {
             return Err(SandboxError::Protocol("doors or terminal are missing"));
         }
@@ -207,8 +233,7 @@ impl Sandbox {
     /// after this, so what the journal holds is final.
     fn end(&mut self) {
         if let Some(inside) = self.inside.take() {
-            // ESRCH: it is gone already.
-            let _gone = rustix::process::pidfd_send_signal(&inside.first, Signal::KILL);
+            kill(&inside.first);
             wait_for_end(&inside.first);
         }
     }

@@ -1,6 +1,8 @@
 //! The user's own settings, in the folder of sessions: the only place that can loosen anything.
 
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -11,7 +13,7 @@ const SETTINGS: &str = "config.toml";
 const POLICY: &str = "policy.cedar";
 
 /// `config.toml`, and the policies of `policy.cedar`. Both may be absent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Config {
     /// Hosts that every session may connect to.
     pub allow: Vec<String>,
@@ -19,6 +21,8 @@ pub struct Config {
     pub read_only: Vec<PathBuf>,
     /// Further policies, in the Cedar language.
     pub policy: Option<String>,
+    /// How long the process that serves a session may be silent before it is ended.
+    pub patience: Duration,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -26,6 +30,22 @@ pub struct Config {
 struct Settings {
     allow: Vec<String>,
     ro: Vec<PathBuf>,
+    /// In seconds.
+    patience: Option<NonZeroU16>,
+}
+
+/// A disk that wakes up, or a machine that swaps, answers sooner than this.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            allow: Vec::new(),
+            read_only: Vec::new(),
+            policy: None,
+            patience: PATIENCE,
+        }
+    }
 }
 
 impl Config {
@@ -43,6 +63,9 @@ impl Config {
             allow: settings.allow,
             read_only: read_only.collect::<Result<_, _>>()?,
             policy: home.read(POLICY)?,
+            patience: settings.patience.map_or(PATIENCE, |seconds| {
+                Duration::from_secs(u64::from(seconds.get()))
+            }),
         })
     }
 }
@@ -78,6 +101,7 @@ mod tests {
         let read = |text| toml::from_str::<Settings>(text);
         assert_eq!(read("allow = ['a:1']\nro = ['/x']").unwrap().allow, ["a:1"]);
         assert!(read("allowed = []").is_err());
+        assert!(read("patience = 0").is_err());
         assert!(read("").unwrap().ro.is_empty());
     }
 }

@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 use aegis_egress::Door;
 use aegis_policies::journal::Event;
@@ -25,7 +26,8 @@ use super::record::{Bytes, Enforcement, State};
 use super::repository::Whereabouts;
 use super::serve::{ServeError, Serving, Setting};
 use crate::error::{CommandError, OWN_FAILURE};
-use crate::sandbox::{self, Descriptors, HostFacts, Plan, Request, Running};
+use crate::keeper::{At, Lifeline, Vigil};
+use crate::sandbox::{self, Descriptors, HostFacts, Killer, Plan, Request, Running};
 use crate::sys;
 use crate::terminal::Stdio;
 
@@ -44,6 +46,8 @@ pub struct Launch {
     pub config: Config,
     /// Says something to the person.
     pub tell: fn(&str),
+    /// The process that watches this one.
+    pub lifeline: Lifeline,
 }
 
 /// A session whose command has ended.
@@ -68,6 +72,7 @@ struct Outset {
 /// A command that runs, and everything that lives as long as it does.
 struct Underway {
     serving: Serving,
+    vigil: Vigil,
     door: Door,
     running: Running,
     stdio: Stdio,
@@ -88,6 +93,7 @@ impl Launch {
             mount,
         };
         let (session, lock) = create(&self.home, &self.project, purpose)?;
+        self.lifeline.session(&session);
         match self.start(&session, outset) {
             Ok(underway) => {
                 drop(patience);
@@ -117,6 +123,7 @@ impl Launch {
             record.ended = None;
             record.status = None;
         })?;
+        self.lifeline.session(&session);
         match self.start(&session, outset) {
             Ok(underway) => {
                 drop(patience);
@@ -137,6 +144,9 @@ impl Launch {
         let facts = sandbox::facts::gather(&self.request("", &exits))?;
         let entrance = enter()?;
         hold_signals()?;
+        self.lifeline
+            .hold()
+            .map_err(|source| CommandError::io("staying with the process that watches", source))?;
         sys::files::raise();
         Ok(Outset {
             repository,
@@ -174,9 +184,19 @@ impl Launch {
             mode: outset.entrance.mode(),
         })
         .map_err(|error| outset.entrance.explain(error))?;
-        match self.start_inside(session, outset, &mut serving) {
-            Ok((running, door, stdio)) => Ok(Underway {
+        let started = self.watch(&serving).and_then(|(vigil, killer)| {
+            let (running, door, stdio) = self.start_inside(session, outset, &mut serving)?;
+            // Where it is cut already, nobody else will end what runs inside.
+            let killer = killer.get_or_init(|| running.killer());
+            if vigil.is_cut() {
+                killer.kill();
+            }
+            Ok((vigil, running, door, stdio))
+        });
+        match started {
+            Ok((vigil, running, door, stdio)) => Ok(Underway {
                 serving,
+                vigil,
                 door,
                 running,
                 stdio,
@@ -187,6 +207,19 @@ impl Launch {
                 Err(error)
             }
         }
+    }
+
+    /// Has the tree watched from here on. When it is cut off, nothing inside can go on.
+    fn watch(&self, serving: &Serving) -> Result<(Vigil, Arc<OnceLock<Killer>>), CommandError> {
+        let failed = |source| CommandError::io("asking the project's view", source);
+        let root = serving.view().map_err(failed)?;
+        let killer = Arc::new(OnceLock::<Killer>::new());
+        let inside = Arc::clone(&killer);
+        let end = move || inside.get().into_iter().for_each(Killer::kill);
+        let vigil = self
+            .lifeline
+            .serving(root, At::Root, self.config.patience, end);
+        Ok((vigil.map_err(failed)?, killer))
     }
 
     /// Builds the sandbox around the served tree and lets the command start.
@@ -263,6 +296,7 @@ fn attend(
 ) -> Result<Finished, CommandError> {
     let Underway {
         serving,
+        vigil,
         door,
         running,
         stdio,
@@ -275,6 +309,7 @@ fn attend(
     let mut lapses: Vec<CommandError> = recorded.err().into_iter().map(Into::into).collect();
     let ended = stdio.relay(running);
     let _patience = Patience::with("closing the session", tell);
+    let is_cut = vigil.end();
     // Closed before the end is noted, so that every connection is on record by then.
     let _passed = door.close();
     let status = ended.as_ref().map_or(OWN_FAILURE, |exit| exit.code);
@@ -286,9 +321,24 @@ fn attend(
     let recorded = session.end(lock, i32::from(status));
     lapses.extend(recorded.err().map(CommandError::from));
     ended?;
+    if is_cut {
+        return Err(cut_off(&session));
+    }
     Ok(Finished {
         session,
         status,
         lapses,
     })
+}
+
+fn cut_off(session: &Session) -> CommandError {
+    let id = session.id();
+    CommandError::told(
+        &format!("session `{id}` was cut off"),
+        "something outside cut the connection of its view, so everything in it was ended",
+        &format!(
+            "nothing is lost that a program was told is written: `aegis-os resume {id}` goes on \
+             with it"
+        ),
+    )
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nix::mount::{MntFlags, umount2};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::find::Listing;
 use super::mounts::{self, Mount};
@@ -40,6 +41,25 @@ pub fn fusermount() -> Option<&'static Path> {
             .metadata()
             .is_ok_and(|status| status.permissions().mode() & 0o111 != 0)
     })
+}
+
+/// Takes away what is mounted at `at` when it is a tree of ours.
+pub(crate) fn detach_ours(at: &Path) {
+    let Ok(mounts) = mounts::all() else { return };
+    if mounts.iter().any(|mount| mount.at == at && is_ours(mount)) {
+        detach(at);
+    }
+}
+
+/// Cuts the connection of the tree whose device has this minor number, so that every request that
+/// waits for an answer fails; needs the control file system of FUSE to be mounted.
+pub(crate) fn abort(device: u32) {
+    let path = format!("/sys/fs/fuse/connections/{device}/abort");
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(file) = openat(CWD, path, flags, Mode::empty()) {
+        // The caller has a second way.
+        let _refused = rustix::io::write(file, b"1");
+    }
 }
 
 fn is_ours(mount: &Mount) -> bool {

@@ -46,6 +46,46 @@ fn before_exec(launcher: Pid, files: Rlimit, inherited: &[RawFd]) -> io::Result<
     Ok(())
 }
 
+/// Which of the two a process is after [`divide`].
+#[derive(Debug)]
+pub(crate) enum Half {
+    /// The one that was there before.
+    Original {
+        /// The other one.
+        copy: nix::unistd::Pid,
+    },
+    /// The new one.
+    Copy,
+}
+
+/// Goes on as two processes.
+///
+/// # Errors
+/// When this process has more than one thread, or no further process can be made.
+pub(crate) fn divide() -> io::Result<Half> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("this process has several threads"));
+    }
+    // SAFETY: there is one thread (asked above), so no lock is held by a thread that the copy lacks.
+    match unsafe { nix::unistd::fork() }? {
+        ForkResult::Parent { child } => Ok(Half::Original { copy: child }),
+        ForkResult::Child => Ok(Half::Copy),
+    }
+}
+
+/// Starts a copy of this process that does `work` and nothing else.
+///
+/// # Errors
+/// As [`divide`].
+pub(crate) fn spawn_copy(work: impl FnOnce()) -> io::Result<()> {
+    if matches!(divide()?, Half::Original { .. }) {
+        return Ok(());
+    }
+    work();
+    // SAFETY: ends the copy at once, without running what the original registered.
+    unsafe { libc::_exit(0) }
+}
+
 /// Runs `work` in a forked copy of this process and says how it went; nothing else remains of it.
 ///
 /// # Errors

@@ -16,6 +16,7 @@ use rustix::termios::OptionalActions;
 
 use crate::sandbox::{Exit, Running, SandboxError, Stream};
 use lane::End;
+pub(crate) use raw::Modes;
 pub use settle::settle;
 
 /// Our ends of the command's standard streams.

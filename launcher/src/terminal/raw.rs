@@ -43,6 +43,27 @@ impl Raw {
     }
 }
 
+/// The modes of the terminal on standard input, kept for the case that the process that changes them
+/// can not put them back.
+#[derive(Debug)]
+pub(crate) struct Modes(Termios);
+
+impl Modes {
+    /// The modes now; `None` where standard input is no terminal.
+    pub(crate) fn of_input() -> Option<Self> {
+        rustix::termios::tcgetattr(rustix::stdio::stdin())
+            .ok()
+            .map(Self)
+    }
+
+    /// Puts them back, throwing away what has been typed for the command.
+    pub(crate) fn restore(&self) {
+        let stdin = rustix::stdio::stdin();
+        // A terminal that is gone needs no restoring.
+        let _gone = rustix::termios::tcsetattr(stdin, OptionalActions::Flush, &self.0);
+    }
+}
+
 fn will_speak(terminal: BorrowedFd<'_>) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(terminal, PollFlags::IN)];
     let silence = Timespec::try_from(SILENCE).ok();

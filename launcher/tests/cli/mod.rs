@@ -1,5 +1,6 @@
 //! The commands, one file per subject.
 
+mod keeper;
 mod limits;
 mod mounts;
 mod places;

@@ -14,8 +14,7 @@ fn two_sessions_of_one_project_do_not_see_each_other() {
     let seen = world.run("ls; echo two > mine; cat mine").ok();
     assert!(!seen.stdout.contains("mine\n"), "{}", seen.stdout);
     assert!(seen.stdout.ends_with("two\n"), "{}", seen.stdout);
-    first.kill().unwrap();
-    first.wait().unwrap();
+    world.cut(&mut first);
     let ids: Vec<_> = world.sessions().iter().map(|path| name(path)).collect();
     let two = ids.iter().find(|id| **id != one).unwrap();
     for (id, content) in [(&one, "one\n"), (two, "two\n")] {
@@ -63,8 +62,7 @@ fn a_killed_session_is_interrupted_and_goes_on() {
         world
             .aegis(&["resume", "--", "true"])
             .refused(&["is in use by process"]);
-        live.kill().unwrap();
-        live.wait().unwrap();
+        world.cut(&mut live);
         assert!(
             world
                 .aegis(&["sessions"])

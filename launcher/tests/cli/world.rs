@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::unistd::{Uid, User};
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, Uid, User};
 
 /// A bound for what must happen at all; it says nothing about speed.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -157,6 +158,33 @@ impl World {
         found
     }
 
+    /// The process that serves the newest session that has one.
+    pub fn server(&self) -> u32 {
+        let records = self.sessions().into_iter().rev().map(|session| {
+            let record = fs::read(session.join("session.json")).unwrap();
+            serde_json::from_slice::<serde_json::Value>(&record).unwrap()
+        });
+        let mut running = records.filter(|record| record["state"] == "running");
+        let server = running.next().expect("no session runs")["server"].as_u64();
+        u32::try_from(server.unwrap()).unwrap()
+    }
+
+    /// Kills the server of the newest running session, as the kernel would for want of memory, and
+    /// waits for the end of `session`, the process that watches it.
+    pub fn cut(&self, session: &mut Child) {
+        send(self.server(), Signal::SIGKILL);
+        session.wait().unwrap();
+    }
+
+    /// Writes the person's `config.toml`.
+    pub fn settings(&self, text: &str) {
+        let folder = self.at("home/.aegis");
+        fs::create_dir_all(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        self.own(&folder);
+        self.write("home/.aegis/config.toml", text);
+    }
+
     /// The id of the only session.
     pub fn only_session(&self) -> String {
         let sessions = self.sessions();
@@ -245,6 +273,12 @@ impl Ended {
         assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
         self
     }
+}
+
+/// Sends a signal.
+pub fn send(process: u32, signal: Signal) {
+    let process = Pid::from_raw(i32::try_from(process).unwrap());
+    nix::sys::signal::kill(process, signal).unwrap();
 }
 
 /// Waits for what has to happen.

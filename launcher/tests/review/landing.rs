@@ -175,8 +175,7 @@ fn a_running_session_does_not_land() {
         .aegis(&["land", "--yes"])
         .refused(&["is in use by process"]);
     assert!(world.aegis(&["diff"]).ok().stdout.contains("b/new"));
-    child.kill().unwrap();
-    child.wait().unwrap();
+    world.cut(&mut child);
 }
 
 #[test]
