@@ -25,6 +25,12 @@ impl SessionDir {
         self.0.join("journal")
     }
 
+    /// States of the shadow at positions of the journal, so that a replay starts from there.
+    #[must_use]
+    pub fn checkpoints(&self) -> PathBuf {
+        self.0.join("checkpoints")
+    }
+
     /// Content of files that the agent wrote, one flat file per node, named by its number in
     /// hexadecimal.
     #[must_use]

@@ -6,7 +6,8 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::fold::is_ignorable;
 
@@ -14,8 +15,7 @@ use crate::fold::is_ignorable;
 ///
 /// The empty path is the root itself. Components are separated by one `/`; none of them is empty,
 /// `.` or `..`, and none holds a NUL. The bytes need not be UTF-8.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelPath(Vec<u8>);
 
 /// The reason why bytes are not a [`RelPath`].
@@ -130,17 +130,40 @@ impl RelPath {
     }
 }
 
-impl TryFrom<Vec<u8>> for RelPath {
-    type Error = PathError;
-
-    fn try_from(bytes: Vec<u8>) -> Result<Self, PathError> {
-        Self::parse(&bytes)
+/// As bytes at once: a list of numbers, which has the same form in a journal, takes many times as
+/// long there.
+impl Serialize for RelPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
     }
 }
 
-impl From<RelPath> for Vec<u8> {
-    fn from(path: RelPath) -> Self {
-        path.0
+impl<'de> Deserialize<'de> for RelPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(PathVisitor)
+    }
+}
+
+struct PathVisitor;
+
+impl<'de> Visitor<'de> for PathVisitor {
+    type Value = RelPath;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the bytes of a path")
+    }
+
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<RelPath, E> {
+        RelPath::parse(bytes).map_err(E::custom)
+    }
+
+    /// Text formats have lists of numbers for bytes.
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RelPath, A::Error> {
+        let mut bytes = Vec::new();
+        while let Some(byte) = list.next_element()? {
+            bytes.push(byte);
+        }
+        self.visit_bytes(&bytes)
     }
 }
 
@@ -233,6 +256,24 @@ mod tests {
             assert!(RelPath::parse(bytes).is_err(), "{bytes:?}");
         }
         assert!(RelPath::root().join(b"a/b").is_err());
+    }
+
+    #[test]
+    fn its_form_in_journals_and_in_text_is_a_list_of_bytes() {
+        let path = RelPath::parse(b"a/b\xff").unwrap();
+        let bytes = vec![b'a', b'/', b'b', 0xff];
+        assert_eq!(
+            postcard::to_stdvec(&path).unwrap(),
+            postcard::to_stdvec(&bytes).unwrap()
+        );
+        assert_eq!(
+            serde_json::to_string(&path).unwrap(),
+            serde_json::to_string(&bytes).unwrap()
+        );
+        let text = serde_json::to_string(&path).unwrap();
+        assert_eq!(serde_json::from_str::<RelPath>(&text).unwrap(), path);
+        assert!(serde_json::from_str::<RelPath>("[47]").is_err());
+        assert!(postcard::from_bytes::<RelPath>(&[2, b'.', b'.']).is_err());
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Overlay {
             && let Some(path) = path
             && first_read(&inode, permit.actor().pid)
         {
-            self.gate.record(&permit, Event::Read { path })?;
+            self.note(&permit, Event::Read { path })?;
         }
         inode.opens.fetch_add(1, Ordering::Relaxed);
         drop(backing);
@@ -238,7 +238,7 @@ impl Overlay {
             size: attr.size,
         };
         // The writes themselves are done; a full journal refuses the next change instead.
-        let _ = self.gate.record(&handle.permit, event);
+        let _ = self.note(&handle.permit, event);
     }
 }
 

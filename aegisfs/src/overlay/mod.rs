@@ -13,6 +13,7 @@ mod base;
 mod blocks;
 mod bytes;
 pub mod changes;
+pub mod checkpoint;
 mod content;
 mod copyup;
 mod create;
@@ -68,6 +69,7 @@ pub use xattr::XattrMode;
 pub(crate) use base::noted_base;
 
 use crate::layout::SessionDir;
+use checkpoint::{Dismissed, Keeper};
 use content::ContentStore;
 use handles::Handle;
 use inode::InodeTable;
@@ -97,6 +99,8 @@ pub struct Overlay {
     listings: DashMap<u64, Arc<Listing>>,
     next_handle: AtomicU64,
     kernel: RwLock<Option<Arc<dyn KernelCache>>>,
+    keeper: Keeper,
+    dismissed: Vec<Dismissed>,
 }
 
 impl Overlay {
@@ -114,7 +118,9 @@ impl Overlay {
     ) -> Result<Self> {
         let lower = LowerRoot::new(project, relocations.clone())?;
         refuse_inside(session.root(), &lower)?;
-        let shadow = replay::replay(session, &relocations, Upto::End)?.shadow;
+        let replayed = replay::replay(session, &relocations, Upto::End)?;
+        let keeper = Keeper::new(session, relocations, Arc::clone(gate.journal()), &replayed);
+        let (shadow, dismissed) = (replayed.shadow, replayed.dismissed);
         let content = ContentStore::open(session)?;
         content.collect(|key| shadow.has_content(key) || shadow.history().holds(key))?;
         content.resume(&|path| lower.open(path))?;
@@ -131,7 +137,15 @@ impl Overlay {
             listings: DashMap::new(),
             next_handle: AtomicU64::new(1),
             kernel: RwLock::default(),
+            keeper,
+            dismissed,
         })
+    }
+
+    /// The checkpoints that could not be used when the tree was opened.
+    #[must_use]
+    pub fn dismissed_checkpoints(&self) -> &[Dismissed] {
+        &self.dismissed
     }
 
     /// The number of the project's directory.
@@ -206,9 +220,7 @@ impl Overlay {
     /// Appends to the journal. On a full disk a removal may use up the reserve: without it nothing
     /// could be removed, because the removal could not be recorded.
     fn append(&self, permit: &Permit, operation: &ShadowOp) -> Result<Recorded> {
-        let append = || -> Result<Recorded> {
-            Ok(self.gate.record(permit, Event::Shadow(operation.clone()))?)
-        };
+        let append = || self.note(permit, Event::Shadow(operation.clone()));
         match append() {
             Err(error) if error.errno() == Errno::NOSPC => match operation {
                 ShadowOp::Remove { .. } if self.reserve.release() => append(),
@@ -216,6 +228,13 @@ impl Overlay {
             },
             done => done,
         }
+    }
+
+    /// Writes an event to the journal.
+    fn note(&self, permit: &Permit, event: Event) -> Result<Recorded> {
+        let recorded = self.gate.record(permit, event)?;
+        self.keeper.note(recorded.bytes);
+        Ok(recorded)
     }
 
     /// Drops a node that has no name once the kernel holds it no longer, and its content.

@@ -9,9 +9,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use aegis_policies::RelPath;
+use serde::{Deserialize, Serialize};
 
 /// The host's present names, by those of the journal, and what landings put on the host.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relocations {
     moves: Vec<Vec<(RelPath, RelPath)>>,
     /// When a landing that is in force put something there, in nanoseconds since the Unix epoch.

@@ -1,9 +1,14 @@
 //! The shadow of a session at a position of its journal: one function for everybody who needs it.
+//!
+//! It starts at the newest checkpoint before the position, and takes time in proportion to the
+//! entries after that. What a rewind goes back to is kept on the way there, until the last rewind
+//! that needs it; only what lies before the checkpoint is replayed apart.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use aegis_policies::journal::{self, Event, Seq};
+use aegis_policies::journal::{self, Event, Position, Seq};
 
+use super::checkpoint::{self, Checkpoint, Dismissed};
 use super::error::OverlayError;
 use super::relocations::Relocations;
 use super::shadow::Shadow;
@@ -23,8 +28,12 @@ pub(crate) enum Upto {
 pub(crate) struct Replayed {
     /// The state.
     pub(crate) shadow: Shadow,
-    /// The number of entries that made it: the next one has this number.
-    pub(crate) next: Seq,
+    /// Behind the last entry that made it.
+    pub(crate) position: Position,
+    /// Bytes of the journal before the checkpoint that it began with; 0 without one.
+    pub(crate) begun: u64,
+    /// The checkpoints that could not be used.
+    pub(crate) dismissed: Vec<Dismissed>,
 }
 
 /// The shadow of a session at a position of its journal; `relocations` is what landings of the
@@ -38,51 +47,177 @@ pub(crate) fn replay(
     relocations: &Relocations,
     upto: Upto,
 ) -> Result<Replayed, OverlayError> {
-    let mut targets = BTreeSet::new();
+    let from = |limit| checkpoint::newest(session, relocations, limit);
+    replay_from(session, relocations, upto, from)
+}
+
+/// [`replay`] from entry 0, whatever checkpoints there are.
+///
+/// # Errors
+/// As there.
+pub(crate) fn replay_whole(
+    session: &SessionDir,
+    relocations: &Relocations,
+    upto: Upto,
+) -> Result<Replayed, OverlayError> {
+    replay_from(session, relocations, upto, |_| {
+        checkpoint::Search::default()
+    })
+}
+
+fn replay_from(
+    session: &SessionDir,
+    relocations: &Relocations,
+    upto: Upto,
+    newest: impl Fn(Seq) -> checkpoint::Search,
+) -> Result<Replayed, OverlayError> {
+    let mut limit = match upto {
+        Upto::End => Seq::MAX,
+        Upto::Entry(seq) => seq,
+    };
+    let mut targets = Targets::default();
+    let mut dismissed = Vec::new();
     loop {
-        let before = targets.len();
-        let replayed = pass(session, relocations, upto, &mut targets)?;
-        // What a rewind goes back to is kept on the way there, so its number must be known by then.
-        if targets.len() == before {
-            return Ok(replayed);
+        let search = newest(limit);
+        dismissed.extend(search.dismissed);
+        dismissed.dedup();
+        let base = search.found.as_ref().map(|found| found.position.next());
+        let mut pass = Pass::new(session, relocations, search.found);
+        match (pass.run(upto, &mut targets), base) {
+            (Ok(Pace::Done), _) => return Ok(pass.into_replayed(dismissed)),
+            (Ok(Pace::Again), _) => {}
+            // Entries that follow from one another do not follow from the checkpoint.
+            (Err(OverlayError::Replay { seq, .. }), Some(base)) => {
+                let reason = format!("entry {seq} does not follow from it");
+                dismissed.push(Dismissed::new(session, base, reason));
+                limit = base.saturating_sub(1);
+                targets = Targets::default();
+            }
+            (Err(error), _) => return Err(error),
         }
     }
 }
 
-/// Replays once; `targets` are the entries that rewinds go back to, as far as they are known. When
-/// there are more, they are noted, and the result is not of use.
-fn pass(
-    session: &SessionDir,
-    relocations: &Relocations,
-    upto: Upto,
-    targets: &mut BTreeSet<Seq>,
-) -> Result<Replayed, OverlayError> {
-    let mut replayed = Replayed {
-        shadow: Shadow::over(relocations.clone()),
-        next: 0,
-    };
-    let mut past: BTreeMap<Seq, Shadow> = BTreeMap::new();
-    let mut useless = false;
-    for item in journal::read(&session.journal())? {
-        let (seq, entry) = item?;
-        if upto == Upto::Entry(seq) {
-            break;
+/// The entries that rewinds go back to, and the last rewind to each.
+#[derive(Debug, Default)]
+struct Targets(BTreeMap<Seq, Seq>);
+
+/// How a pass ended.
+enum Pace {
+    Done,
+    /// A rewind goes back to a state that was not kept; it is known now.
+    Again,
+}
+
+/// One way through the journal.
+struct Pass<'a> {
+    session: &'a SessionDir,
+    relocations: &'a Relocations,
+    shadow: Shadow,
+    /// Where it begins; `None` for entry 0.
+    start: Option<Position>,
+    position: Position,
+    /// The states after the entries that rewinds go back to.
+    kept: BTreeMap<Seq, Shadow>,
+}
+
+impl<'a> Pass<'a> {
+    fn new(
+        session: &'a SessionDir,
+        relocations: &'a Relocations,
+        base: Option<Checkpoint>,
+    ) -> Self {
+        let (shadow, start) = match base {
+            Some(base) => (base.shadow, Some(base.position)),
+            None => (Shadow::over(relocations.clone()), None),
+        };
+        Self {
+            session,
+            relocations,
+            shadow,
+            start,
+            position: Position::START,
+            kept: BTreeMap::new(),
         }
-        if let Event::Rewound { to } = &entry.event {
-            useless |= targets.insert(*to);
-        }
-        if useless {
-            continue;
-        }
-        let misfit = |reason| OverlayError::Replay { seq, reason };
-        let done = replayed
-            .shadow
-            .replay(seq, entry, |to| past.get(&to).cloned());
-        done.map_err(|reason| misfit(reason.0))?;
-        if targets.contains(&seq) {
-            past.insert(seq, replayed.shadow.clone());
-        }
-        replayed.next = seq + 1;
     }
-    Ok(replayed)
+
+    fn run(&mut self, upto: Upto, targets: &mut Targets) -> Result<Pace, OverlayError> {
+        let directory = self.session.journal();
+        let mut entries = match &self.start {
+            Some(start) => journal::read_from(&directory, start)?,
+            None => journal::read(&directory)?,
+        };
+        let first = entries.position().next();
+        let mut pace = Pace::Done;
+        while upto != Upto::Entry(entries.position().next()) {
+            let Some(item) = entries.next() else {
+                break;
+            };
+            let (seq, entry) = item?;
+            if let Event::Rewound { to } = entry.event
+                && targets.note(seq, to)
+                && to >= first
+            {
+                pace = Pace::Again;
+            }
+            if matches!(pace, Pace::Done) {
+                self.apply(seq, entry, targets)?;
+            }
+        }
+        self.position = entries.position().clone();
+        Ok(pace)
+    }
+
+    fn apply(
+        &mut self,
+        seq: Seq,
+        entry: journal::Entry,
+        targets: &Targets,
+    ) -> Result<(), OverlayError> {
+        let past = match entry.event {
+            Event::Rewound { to } if to < seq => Some(self.past(seq, to, targets)?),
+            _ => None,
+        };
+        let replayed = self.shadow.replay(seq, entry, |_| past);
+        replayed.map_err(|misfit| OverlayError::Replay {
+            seq,
+            reason: misfit.0,
+        })?;
+        if targets.0.contains_key(&seq) {
+            self.kept.insert(seq, self.shadow.clone());
+        }
+        Ok(())
+    }
+
+    /// The state after entry `to`, for the rewind that is entry `seq`.
+    fn past(&mut self, seq: Seq, to: Seq, targets: &Targets) -> Result<Shadow, OverlayError> {
+        let kept = if targets.0.get(&to) == Some(&seq) {
+            self.kept.remove(&to)
+        } else {
+            self.kept.get(&to).cloned()
+        };
+        match kept {
+            Some(kept) => Ok(kept),
+            None => Ok(replay(self.session, self.relocations, Upto::Entry(to + 1))?.shadow),
+        }
+    }
+
+    fn into_replayed(self, dismissed: Vec<Dismissed>) -> Replayed {
+        let begun = self.start.as_ref().map_or(0, Position::bytes);
+        Replayed {
+            shadow: self.shadow,
+            position: self.position,
+            begun,
+            dismissed,
+        }
+    }
+}
+
+impl Targets {
+    /// Notes a rewind; tells whether what it goes back to was not known.
+    fn note(&mut self, seq: Seq, to: Seq) -> bool {
+        let known = self.0.get(&to).copied();
+        self.0.insert(to, known.map_or(seq, |last| last.max(seq)));
+        known.is_none()
+    }
 }

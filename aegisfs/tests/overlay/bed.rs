@@ -12,7 +12,7 @@ use aegis_policies::{Gate, Journal, Policy};
 use aegisfs::fuse::{self, Options, Served};
 use aegisfs::guard::Guard;
 use aegisfs::layout::SessionDir;
-use aegisfs::overlay::Overlay;
+use aegisfs::overlay::{Overlay, checkpoint};
 use rustix::mount::{UnmountFlags, unmount};
 
 /// Everything is removed, and unmounted, at the end of the test.
@@ -158,7 +158,7 @@ fn serve_child() {
 pub fn guard(project: &Path, session: &SessionDir) -> Guard {
     let directory = session.journal();
     let journal = if fs::read_dir(&directory).unwrap().next().is_some() {
-        Journal::resume(&directory).unwrap()
+        checkpoint::resume_journal(session).unwrap()
     } else {
         Journal::create(&directory).unwrap()
     };

@@ -4,6 +4,7 @@ mod attacks;
 mod bed;
 mod blocks;
 mod changes;
+mod checkpoints;
 mod crash;
 mod full;
 mod model;

@@ -3,6 +3,7 @@
 mod history;
 mod json;
 mod text;
+mod verify;
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -23,6 +24,11 @@ pub struct Args {
     /// One JSON object per line.
     #[arg(long)]
     json: bool,
+    /// Check instead that the whole record holds: the chain of all entries, and that every
+    /// checkpoint is the tree that they lead to. The chain value that is printed, kept elsewhere,
+    /// shows a record that was cut or written anew.
+    #[arg(long)]
+    verify: bool,
 }
 
 /// Prints the journal.
@@ -31,6 +37,9 @@ pub struct Args {
 /// When the session or its journal can not be read.
 pub fn run(args: &Args) -> Outcome {
     let session = session::look_up(args.session.as_deref())?;
+    if args.verify {
+        return verify::run(&session, args.json);
+    }
     let mut output = BufWriter::new(io::stdout().lock());
     print(&session.dir().journal(), args.json, &mut output)?;
     Ok(ExitCode::SUCCESS)

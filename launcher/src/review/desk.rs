@@ -6,6 +6,7 @@ use std::sync::Arc;
 use aegis_policies::journal::Journal;
 use aegis_policies::{Actor, Gate, Labeler, Policy, RelPath};
 use aegisfs::commit::{Frozen, Plan, Site};
+use aegisfs::overlay::checkpoint;
 
 use super::words::failed;
 use crate::error::CommandError;
@@ -106,7 +107,7 @@ impl Desk {
     pub fn at(given: Option<&str>) -> Result<Self, CommandError> {
         let looking = Looking::at(given)?;
         let held = looking.session.claim()?;
-        let journal = Arc::new(Journal::resume(&looking.session.dir().journal())?);
+        let journal = Arc::new(checkpoint::resume_journal(looking.session.dir())?);
         let gate = open_gate(&looking, &journal)?;
         settle(&looking.session, &looking.project)?;
         Ok(Self {

@@ -14,6 +14,7 @@ use aegis_policies::{Gate, Policy};
 use aegisfs::commit::{self, CommitError};
 use aegisfs::fuse::{self, Served};
 use aegisfs::guard::Guard;
+use aegisfs::overlay::checkpoint::{self, Dismissed};
 use aegisfs::overlay::{Overlay, OverlayError};
 use nix::mount::{MntFlags, umount2};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -24,6 +25,7 @@ use super::project::Project;
 use super::real_tree::RealTree;
 use super::record::MountMode;
 use super::repository::Whereabouts;
+use crate::cli::talk;
 
 /// How long the last requests of an unmounted tree may take. Nothing can reach it any more, so
 /// what is not answered by then is answered to nobody.
@@ -98,7 +100,7 @@ impl Serving {
     /// [`ServeError`]; nothing is mounted then.
     pub fn start(setting: &Setting<'_>) -> Result<Self, ServeError> {
         check_device()?;
-        let journal = Arc::new(Journal::resume(&setting.session.dir().journal())?);
+        let journal = Arc::new(checkpoint::resume_journal(setting.session.dir())?);
         let gate = Arc::new(open_gate(setting, journal)?);
         let failed = |source| ServeError::Mount {
             mountpoint: setting.mountpoint.into(),
@@ -109,6 +111,7 @@ impl Serving {
         let dir = setting.session.dir();
         let relocations = commit::relocations(dir)?;
         let overlay = Overlay::open(project, dir, relocations, Arc::clone(&gate))?;
+        tell_dismissed(&overlay);
         let agent = setting.session.record().agent.as_str().into();
         let guard = Arc::new(Guard::new(overlay, Arc::clone(&gate), agent));
         let served = mount(setting, guard).map_err(failed)?;
@@ -222,6 +225,16 @@ fn check_device() -> Result<(), ServeError> {
     opened
         .map(drop)
         .map_err(|errno| ServeError::Device(errno.into()))
+}
+
+/// Says which checkpoints can not be used; the journal has it all, so nothing is lost by that.
+fn tell_dismissed(overlay: &Overlay) {
+    for Dismissed { file, reason } in overlay.dismissed_checkpoints() {
+        talk::say(&format!(
+            "aegis-os: the checkpoint `{}` is not used: {reason}; the whole journal was replayed",
+            shown(file)
+        ));
+    }
 }
 
 fn open_gate(setting: &Setting<'_>, journal: Arc<Journal>) -> Result<Gate, GateError> {

@@ -76,6 +76,8 @@ pub struct Recorded {
     pub seq: Seq,
     /// Its time, in nanoseconds since the Unix epoch.
     pub at: u64,
+    /// Bytes of the journal with it.
+    pub bytes: u64,
 }
 
 /// How a journal is written.

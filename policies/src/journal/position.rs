@@ -35,7 +35,8 @@ pub(super) struct Past {
 }
 
 impl Position {
-    pub(super) const START: Self = Self {
+    /// Before the first entry of any journal.
+    pub const START: Self = Self {
         segment: 0,
         frame: 0,
         offset: 0,
@@ -57,6 +58,12 @@ impl Position {
     #[must_use]
     pub const fn at(&self) -> u64 {
         self.past.last
+    }
+
+    /// The chain value of the entry before.
+    #[must_use]
+    pub const fn chain(&self) -> [u8; 32] {
+        self.tip.chain
     }
 
     /// Bytes of the journal up to here.

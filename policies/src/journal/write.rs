@@ -89,7 +89,8 @@ impl Writer {
         if let Some(executable) = process {
             self.processes.recorded(pid, executable);
         }
-        Ok(Recorded { seq, at })
+        let bytes = self.end.bytes();
+        Ok(Recorded { seq, at, bytes })
     }
 
     /// Behind the last entry.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use aegis_policies::journal::{Generation, NodeId, Seq, SnapshotCause};
+use serde::{Deserialize, Serialize};
 
 /// Automatic snapshots that are kept; an older one makes room. Those asked for stay.
 pub(crate) const AUTOMATIC: usize = 32;
@@ -12,7 +13,7 @@ pub(crate) const AUTOMATIC: usize = 32;
 pub(crate) type ContentKey = (NodeId, Generation);
 
 /// A position of the journal that can be gone back to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The number of its entry.
     pub seq: Seq,
@@ -27,14 +28,14 @@ pub struct Snapshot {
 }
 
 /// Generations in which content was part of the tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Span {
     from: Generation,
     until: Generation,
 }
 
 /// The snapshots, and what they hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct History {
     generation: Generation,
     /// The generation that began with the last rewind: nothing of the tree has been there without a

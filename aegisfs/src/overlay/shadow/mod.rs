@@ -10,7 +10,7 @@ mod find;
 mod fit;
 mod history;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,6 +18,7 @@ use aegis_policies::RelPath;
 use aegis_policies::journal::{
     Baseline, Entry, Event, Generation, LowerFile, NodeId, NodeKind, Seq, SnapshotCause,
 };
+use serde::{Deserialize, Serialize};
 
 use fit::Misfit;
 pub use history::Snapshot;
@@ -29,7 +30,7 @@ use super::relocations::Relocations;
 pub(crate) const FIRST_MADE: u64 = 1 << 63;
 
 /// A directory, by where its untouched children come from.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) enum FolderKey {
     /// A directory of the host, by its path there.
     Lower(RelPath),
@@ -38,14 +39,14 @@ pub(crate) enum FolderKey {
 }
 
 /// A name in a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Place {
     pub(crate) folder: FolderKey,
     pub(crate) name: Box<[u8]>,
 }
 
 /// What the shadow says about a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Child {
     /// The host's name is gone (a whiteout).
     Hidden,
@@ -54,7 +55,7 @@ pub(crate) enum Child {
 }
 
 /// What the shadow says about the names in a directory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Folder {
     pub(crate) children: BTreeMap<Box<[u8]>, Child>,
     /// The modification time that the session caused, and when it did.
@@ -64,21 +65,21 @@ pub(crate) struct Folder {
 }
 
 /// A modification time and the moment it was set, in nanoseconds since the Unix epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Touched {
     pub(crate) mtime: i64,
     pub(crate) at: i64,
 }
 
 /// Where a node of the host's tree comes from, and what it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
     pub(crate) lower: LowerFile,
     pub(crate) baseline: Baseline,
 }
 
 /// A node that the session made or touched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Node {
     pub(crate) kind: NodeKind,
     pub(crate) origin: Option<Origin>,
@@ -99,7 +100,7 @@ pub(crate) struct Node {
 }
 
 /// The whole state.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shadow {
     folders: BTreeMap<FolderKey, Folder>,
     nodes: HashMap<NodeId, Node>,
@@ -109,6 +110,8 @@ pub(crate) struct Shadow {
     aliases: HashMap<(u64, u64), NodeId>,
     /// The host's names that are gone, and what they led to.
     removed: BTreeMap<RelPath, Baseline>,
+    /// Known from elsewhere: what has landed is no part of the journal.
+    #[serde(skip)]
     relocations: Relocations,
     next_made: u64,
     history: History,
@@ -135,6 +138,14 @@ impl Shadow {
         Self {
             relocations,
             ..Self::new()
+        }
+    }
+
+    /// The same with what landings have made of the project; it is no part of a checkpoint's shadow.
+    pub(crate) fn with(self, relocations: Relocations) -> Self {
+        Self {
+            relocations,
+            ..self
         }
     }
 

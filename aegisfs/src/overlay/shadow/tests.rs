@@ -336,7 +336,7 @@ fn check(shadow: &Shadow) {
 }
 
 /// Operations on a few files; most do not follow from what was before.
-fn operation() -> impl Strategy<Value = ShadowOp> {
+pub(crate) fn operation() -> impl Strategy<Value = ShadowOp> {
     let name = || {
         prop_oneof![
             Just("a"),
