@@ -8,12 +8,12 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags,
+    BsdFileFlags, Config, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags,
     Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
     ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek,
-    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
 };
-use rustix::fs::FileType;
+use rustix::fs::{FileType, OFlags};
 
 use super::options::{Feature, Features, Options, Transport};
 use super::requests::{
@@ -38,6 +38,14 @@ impl Adapter {
     pub(super) const fn new(requests: Requests, options: Options) -> Self {
         Self { requests, options }
     }
+}
+
+/// How fuser runs; who may use the mount was settled when it was made.
+pub(super) fn config(options: Options) -> Config {
+    let mut config = Config::default();
+    config.acl = SessionACL::All;
+    config.n_threads = Some(options.threads.max(1));
+    config
 }
 
 /// What is in force on this road.
@@ -72,6 +80,10 @@ impl Filesystem for Adapter {
         let _ = config.set_max_write(MOST_WRITTEN);
         let _ = config.set_max_background(self.options.max_background);
         Ok(())
+    }
+
+    fn destroy(&mut self) {
+        self.requests.end();
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -225,8 +237,12 @@ impl Filesystem for Adapter {
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let flags = flags.0.cast_unsigned();
-        match self.requests.open(asker(request), ino.0, flags) {
+        // Not asked for, so that the kernel empties the file itself.
+        let flags = flags.0.cast_unsigned() & !OFlags::TRUNC.bits();
+        let opened = self
+            .requests
+            .open(asker(request), ino.0, flags, Caller::Trusted);
+        match opened {
             Ok(opened) => reply.opened(FileHandle(opened.handle.0), open_flags(opened)),
             Err(errno) => reply.error(number(errno)),
         }

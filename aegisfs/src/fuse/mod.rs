@@ -3,35 +3,45 @@
 
 mod cache;
 mod fuser;
+mod helper;
+mod kernel;
+mod mounting;
 mod options;
 mod requests;
 
-use std::ffi::CString;
-use std::fmt::Write;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use ::fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
-use rustix::fs::{Mode, OFlags, open};
-use rustix::mount::MountFlags;
-use rustix::process::{Resource, Rlimit, getegid, geteuid, getrlimit, setrlimit};
+use ::fuser::{BackgroundSession, Session, SessionACL};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::guard::Guard;
 use cache::FuserCache;
 use fuser::Adapter;
+use kernel::Service;
+use mounting::{Audience, Mounted};
 use requests::Requests;
 
 pub use options::{Feature, Features, Options, Transport};
 
 const NAME: &str = "aegisfs";
 
-/// A tree that is being served; it stays so until it is unmounted.
+/// A tree that is being served; it stays so until it is unmounted. A mount that was made here goes
+/// with this value.
 #[derive(Debug)]
 pub struct Served {
-    session: BackgroundSession,
+    carrier: Carrier,
     features: Features,
+    mounted: Option<Mounted>,
+}
+
+/// What carries the requests.
+#[derive(Debug)]
+enum Carrier {
+    Own(Service),
+    Fuser(BackgroundSession),
 }
 
 impl Served {
@@ -46,16 +56,23 @@ impl Served {
     /// # Errors
     /// The last error of the connection to the kernel.
     pub fn wait(self) -> io::Result<()> {
-        self.session.join()
+        match self.carrier {
+            Carrier::Own(service) => service.join(),
+            Carrier::Fuser(session) => session.join(),
+        }
     }
 
-    /// Unmounts the tree and waits for its threads. After [`serve`], the caller unmounts (or ends
-    /// the mount namespace) and this only waits.
+    /// Unmounts the tree and waits for its threads. Who uses the tree has a second to end; then its
+    /// requests fail. After [`serve`], the caller unmounts (or ends the mount namespace) and this
+    /// only waits.
     ///
     /// # Errors
-    /// The error of umount2(2), or the last error of the connection.
+    /// The error of umount2(2) or of the helper, or the last error of the connection.
     pub fn unmount(self) -> io::Result<()> {
-        self.session.umount_and_join()
+        if let Some(mounted) = &self.mounted {
+            mounted.unmount()?;
+        }
+        self.wait()
     }
 }
 
@@ -65,26 +82,7 @@ impl Served {
 /// # Errors
 /// What open(2) of `/dev/fuse` or mount(2) said.
 pub fn mount_in_namespace(mountpoint: &Path, options: Options) -> io::Result<OwnedFd> {
-    let connection = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    let mut terms = String::from("rootmode=40000,default_permissions,allow_other");
-    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    write!(
-        terms,
-        ",fd={},user_id={user},group_id={group}",
-        connection.as_raw_fd()
-    )
-    .map_err(io::Error::other)?;
-    let terms = CString::new(terms)?;
-    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
-    flags.set(MountFlags::RDONLY, options.read_only);
-    rustix::mount::mount(
-        NAME,
-        mountpoint,
-        c"fuse.aegisfs",
-        flags,
-        Some(terms.as_c_str()),
-    )?;
-    Ok(connection)
+    mounting::in_namespace(mountpoint, options, Audience::Everybody)
 }
 
 /// Serves `guard` on a connection that is already mounted; returns once the kernel has agreed.
@@ -92,11 +90,7 @@ pub fn mount_in_namespace(mountpoint: &Path, options: Options) -> io::Result<Own
 /// # Errors
 /// When the handshake with the kernel fails.
 pub fn serve(connection: OwnedFd, guard: Arc<Guard>, options: Options) -> io::Result<Served> {
-    raise_descriptors();
-    let config = config(options, SessionACL::All);
-    let adapter = Adapter::new(Requests::new(Arc::clone(&guard)), options);
-    let session = Session::from_fd(adapter, connection, SessionACL::All, config)?;
-    spawn(session, &guard, options)
+    start(connection, &guard, options)
 }
 
 /// Mounts `guard` on `mountpoint`, through fusermount3 where the caller may not mount itself.
@@ -113,28 +107,58 @@ pub fn mount(mountpoint: &Path, guard: Arc<Guard>, options: Options) -> io::Resu
         let reason = "the mount point lies inside the project";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
-    // An ordinary user may not open a mount to others (user_allow_other in fuse.conf(5)).
-    let audience = if geteuid().is_root() {
-        SessionACL::All
-    } else {
-        SessionACL::Owner
-    };
-    raise_descriptors();
-    let config = config(options, audience);
-    let adapter = Adapter::new(Requests::new(Arc::clone(&guard)), options);
-    let session = Session::new(adapter, mountpoint, &config)?;
-    spawn(session, &guard, options)
+    match mount_with(mountpoint, &guard, options) {
+        // A kernel that is too old for us may be good enough for fuser.
+        Err(error)
+            if error.kind() == io::ErrorKind::Unsupported
+                && options.transport == Transport::Auto =>
+        {
+            let transport = Transport::Fuser;
+            let options = Options {
+                transport,
+                ..options
+            };
+            mount_with(mountpoint, &guard, options)
+        }
+        served => served,
+    }
 }
 
-/// Starts to answer, with a way back to the kernel's memory.
-fn spawn(session: Session<Adapter>, guard: &Guard, options: Options) -> io::Result<Served> {
+fn mount_with(mountpoint: &Path, guard: &Arc<Guard>, options: Options) -> io::Result<Served> {
+    let connection = mounting::anyhow(mountpoint, options)?;
+    let mounted = Mounted::new(mountpoint, Arc::new(connection.try_clone()?))?;
+    let served = start(connection, guard, options)?;
+    Ok(Served {
+        mounted: Some(mounted),
+        ..served
+    })
+}
+
+fn start(connection: OwnedFd, guard: &Arc<Guard>, options: Options) -> io::Result<Served> {
+    raise_descriptors();
+    if options.transport == Transport::Fuser {
+        return start_fuser(connection, guard, options);
+    }
+    let service = Service::start(connection, guard, options)?;
+    Ok(Served {
+        features: service.features().clone(),
+        carrier: Carrier::Own(service),
+        mounted: None,
+    })
+}
+
+fn start_fuser(connection: OwnedFd, guard: &Arc<Guard>, options: Options) -> io::Result<Served> {
+    let adapter = Adapter::new(Requests::new(Arc::clone(guard)), options);
+    let config = fuser::config(options);
+    let session = Session::from_fd(adapter, connection, SessionACL::All, config)?;
     let overlay = guard.overlay();
     let connection = session.as_fd().try_clone_to_owned()?;
     let cache = FuserCache::new(session.notifier(), connection, overlay.root());
     overlay.attach_kernel(Arc::new(cache));
     Ok(Served {
-        session: session.spawn()?,
+        carrier: Carrier::Fuser(session.spawn()?),
         features: fuser::features(options),
+        mounted: None,
     })
 }
 
@@ -148,23 +172,4 @@ fn raise_descriptors() {
     };
     // What can not be raised ends in EMFILE for the one who opens too many.
     let _ = setrlimit(Resource::Nofile, raised);
-}
-
-/// The kernel checks permissions (`default_permissions`): only it can refuse a walk through cached
-/// names, and only it knows all groups of a caller.
-fn config(options: Options, audience: SessionACL) -> Config {
-    let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::FSName(NAME.to_owned()),
-        MountOption::Subtype(NAME.to_owned()),
-        MountOption::DefaultPermissions,
-        MountOption::NoSuid,
-        MountOption::NoDev,
-    ];
-    if options.read_only {
-        config.mount_options.push(MountOption::RO);
-    }
-    config.acl = audience;
-    config.n_threads = Some(options.threads.max(1));
-    config
 }

@@ -341,6 +341,11 @@ impl Guard {
         self.overlay.release(handle);
     }
 
+    /// [`Overlay::release_all`].
+    pub fn release_all(&self) {
+        self.overlay.release_all();
+    }
+
     fn judge_name(&self, pid: u32, kind: Kind, parent: NodeId, name: &[u8]) -> Result<Permit> {
         let path = self.overlay.child_path(parent, name)?;
         let labels = self.gate.labels(&path);

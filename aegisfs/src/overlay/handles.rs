@@ -136,6 +136,15 @@ impl Overlay {
         self.forget(inode.id, 0);
     }
 
+    /// Closes every handle, of files and of directories.
+    pub fn release_all(&self) {
+        let open: Vec<u64> = self.handles.iter().map(|handle| *handle.key()).collect();
+        for handle in open {
+            self.release(HandleId(handle));
+        }
+        self.listings.clear();
+    }
+
     pub(super) fn handle(&self, handle: HandleId) -> Result<Arc<Handle>> {
         self.handles
             .get(&handle.0)

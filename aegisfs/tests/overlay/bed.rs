@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use aegis_policies::label::{Labeler, Repository};
 use aegis_policies::{Gate, Journal, Policy};
-use aegisfs::fuse::{self, Options, Served};
+use aegisfs::fuse::{self, Options, Served, Transport};
 use aegisfs::guard::Guard;
 use aegisfs::layout::SessionDir;
 use aegisfs::overlay::{Overlay, checkpoint};
@@ -61,7 +61,7 @@ impl Bed {
 
     /// Mounts the tree in this process.
     pub fn mount(&mut self) -> PathBuf {
-        let served = fuse::mount(&self.mnt(), Arc::new(self.guard()), Options::default());
+        let served = fuse::mount(&self.mnt(), Arc::new(self.guard()), options());
         self.served = Some(served.unwrap());
         self.mnt()
     }
@@ -151,8 +151,24 @@ fn serve_child() {
     let path = |name: &str| PathBuf::from(std::env::var_os(name).unwrap());
     let session = SessionDir::new(path("AEGISFS_SESSION"));
     let guard = guard(&path("AEGISFS_PROJECT"), &session);
-    let served = fuse::mount(&path("AEGISFS_MNT"), Arc::new(guard), Options::default()).unwrap();
+    let served = fuse::mount(&path("AEGISFS_MNT"), Arc::new(guard), options()).unwrap();
     served.wait().unwrap();
+}
+
+/// As usual, or over the transport that `AEGISFS_TRANSPORT` names: `device`, `io-uring` or `fuser`.
+pub fn options() -> Options {
+    let name = std::env::var("AEGISFS_TRANSPORT").unwrap_or_default();
+    let transport = match &*name {
+        "" => Transport::Auto,
+        "device" => Transport::Device,
+        "io-uring" => Transport::IoUring,
+        "fuser" => Transport::Fuser,
+        other => panic!("there is no transport `{other}`"),
+    };
+    Options {
+        transport,
+        ..Options::default()
+    }
 }
 
 pub fn guard(project: &Path, session: &SessionDir) -> Guard {

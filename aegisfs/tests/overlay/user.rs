@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use aegisfs::fuse::{self, Options};
+use aegisfs::fuse;
 use aegisfs::layout::SessionDir;
 
-use super::bed::{furnish, guard};
+use super::bed::{furnish, guard, options};
 use super::tools::{WORK, run};
 use super::tree::{dump, fingerprint};
 
@@ -89,10 +89,10 @@ fn inside() {
         let host = fingerprint(&path("project"));
         let guard = guard(&path("project"), &SessionDir::new(path("session")));
         let served = if own_namespace {
-            let connection = fuse::mount_in_namespace(&path("mnt"), Options::default()).unwrap();
-            fuse::serve(connection, Arc::new(guard), Options::default()).unwrap()
+            let connection = fuse::mount_in_namespace(&path("mnt"), options()).unwrap();
+            fuse::serve(connection, Arc::new(guard), options()).unwrap()
         } else {
-            fuse::mount(&path("mnt"), Arc::new(guard), Options::default()).unwrap()
+            fuse::mount(&path("mnt"), Arc::new(guard), options()).unwrap()
         };
         run(&path("model"), name, script);
         run(&path("mnt"), name, script);

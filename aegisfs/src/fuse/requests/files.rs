@@ -1,17 +1,35 @@
 //! Requests about open files.
 
-use rustix::fs::SeekFrom;
+use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::names::access;
 use super::{Answer, Asker, Opened, Requests};
-use crate::overlay::{Caller, Durable, HandleId};
+use crate::overlay::{Caller, Durable, HandleId, SetAttr};
 
 impl Requests {
-    /// Opens a file; `flags` are those of open(2).
-    pub(in crate::fuse) fn open(&self, asker: Asker, node: u64, flags: u32) -> Answer<Opened> {
-        let (node, access) = (self.node(node), access(flags)?);
+    /// Opens a file, and empties it when `flags`, which are those of open(2), say so. `caller` is who
+    /// empties it.
+    pub(in crate::fuse) fn open(
+        &self,
+        asker: Asker,
+        number: u64,
+        flags: u32,
+        caller: Caller,
+    ) -> Answer<Opened> {
+        let (node, access) = (self.node(number), access(flags)?);
         let opened = self.answer(|guard| guard.open(asker.pid, node, access))?;
+        if flags & OFlags::TRUNC.bits() != 0 {
+            let set = SetAttr {
+                size: Some(0),
+                caller,
+                ..SetAttr::default()
+            };
+            if let Err(errno) = self.setattr(asker, number, set) {
+                let _ = self.release(opened.handle);
+                return Err(errno);
+            }
+        }
         Ok(opened.into())
     }
 
@@ -42,6 +60,14 @@ impl Requests {
             guard.release(handle);
             Ok(())
         })
+    }
+
+    /// Closes what is still open: the mount is gone, and nobody else will.
+    pub(in crate::fuse) fn end(&self) {
+        let _ = self.answer(|guard| {
+            guard.release_all();
+            Ok(())
+        });
     }
 
     /// Makes a file durable.

@@ -1,0 +1,122 @@
+//! fusermount3(1), the set-user-id helper that mounts for those who may not.
+
+use std::ffi::OsStr;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+
+use super::{NAME, Options};
+
+/// The helper, as libfuse 3 calls it.
+const HELPER: &str = "fusermount3";
+/// Names the descriptor through which the helper hands the connection back.
+const CHANNEL: &str = "_FUSE_COMMFD";
+
+/// Mounts an empty connection.
+///
+/// # Errors
+/// `NotFound` when there is no helper, or what it said.
+pub(super) fn mount(place: &Path, options: Options) -> io::Result<OwnedFd> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let access = if options.read_only { "ro" } else { "rw" };
+    let terms = format!("{access},nosuid,nodev,default_permissions,fsname={NAME},subtype={NAME}");
+    let child = helper()
+        .args(["-o", &terms, "--"])
+        .arg(place)
+        // As its standard input: a descriptor that is inherited by no other child meanwhile.
+        .env(CHANNEL, "0")
+        .stdin(OwnedFd::from(theirs))
+        .spawn()
+        .map_err(explain)?;
+    let received = receive(&ours);
+    drop(ours);
+    let output = child.wait_with_output()?;
+    match received? {
+        Some(connection) if output.status.success() => Ok(connection),
+        _ => Err(said(&output)),
+    }
+}
+
+/// Unmounts; `lazily` is for a mount that is in use.
+///
+/// # Errors
+/// `ResourceBusy` when it is in use, `NotFound` when there is no helper, or what it said.
+pub(super) fn unmount(place: &Path, lazily: bool) -> io::Result<()> {
+    let mut command = helper();
+    command.arg("-u");
+    if lazily {
+        command.arg("-z");
+    }
+    let output = command
+        .arg("--")
+        .arg(place)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(explain)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let error = said(&output);
+    if error.to_string().contains("busy") {
+        return Err(Errno::BUSY.into());
+    }
+    Err(error)
+}
+
+fn helper() -> Command {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one program that the file system starts: it mounts for who may not"
+    )]
+    let mut command = Command::new(OsStr::new(HELPER));
+    // Its words are looked at.
+    command.env("LC_ALL", "C");
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+/// The descriptor that the helper sends with one byte; `None` when it ends without.
+fn receive(channel: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut bytes = [IoSliceMut::new(&mut byte)];
+    loop {
+        match recvmsg(channel, &mut bytes, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            // Its end without a word: what it said elsewhere tells why.
+            Err(Errno::CONNRESET) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+            Ok(_) => break,
+        }
+    }
+    let mut sent = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    Ok(sent.next())
+}
+
+fn explain(error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return error;
+    }
+    let reason = format!("`{HELPER}` is not installed, and mounting without it is not allowed");
+    io::Error::new(io::ErrorKind::NotFound, reason)
+}
+
+fn said(output: &Output) -> io::Error {
+    let words = String::from_utf8_lossy(&output.stderr);
+    let words = words.trim();
+    if words.is_empty() {
+        io::Error::other(format!("`{HELPER}` failed: {}", output.status))
+    } else {
+        io::Error::other(words.to_owned())
+    }
+}

@@ -1,0 +1,172 @@
+//! Our own transport: the protocol of linux/fuse.h without a library between.
+//!
+//! It does what `fuser` can not: nodes that are not their `st_ino`, files without a name, notices
+//! of every kind, what the kernel says about set-id bits, rings, and files that the kernel reads
+//! without asking.
+
+mod abi;
+mod device;
+mod notify;
+mod server;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rustix::io::{Errno, read, write};
+
+use super::options::{Feature, Features, Options, Transport};
+use super::requests::Requests;
+use crate::guard::Guard;
+use abi::{Agreed, Agreement, Fields, Flags, Header, Operation, REPLY_HEADER, Wish, ask_again};
+use notify::Memory;
+use server::Server;
+
+/// Bytes in one write, and so the most that one request carries; the kernel's own limit is as high
+/// (`fs.fuse.max_pages_limit`, 256 pages).
+const LARGEST_WRITE: u32 = 1 << 20;
+/// Room for the first request; the kernel wants 8 KiB at least.
+const FIRST_REQUEST: usize = 16 << 10;
+
+/// The threads that serve a connection.
+#[derive(Debug)]
+pub(super) struct Service {
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    requests: Requests,
+    features: Features,
+}
+
+impl Service {
+    /// Agrees with the kernel and starts to answer.
+    ///
+    /// # Errors
+    /// When the handshake fails: the kernel is too old, or the mount is gone.
+    pub(super) fn start(
+        connection: OwnedFd,
+        guard: &Arc<Guard>,
+        options: Options,
+    ) -> io::Result<Self> {
+        let connection = Arc::new(connection);
+        let requests = Requests::new(Arc::clone(guard));
+        let agreed = handshake(&connection, &wish(options))?;
+        let overlay = guard.overlay();
+        let memory = Memory::new(Arc::clone(&connection), overlay.root());
+        overlay.attach_kernel(Arc::new(memory));
+        let server = Server::new(requests.clone(), agreed);
+        let threads = device::start(&connection, &server, options.threads)?;
+        Ok(Self {
+            features: features(&agreed, threads.len()),
+            requests,
+            threads,
+        })
+    }
+
+    /// What is in force.
+    pub(super) const fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// Waits until the connection ends.
+    ///
+    /// # Errors
+    /// The first error of a thread.
+    pub(super) fn join(self) -> io::Result<()> {
+        let mut result = Ok(());
+        for thread in self.threads {
+            let ended = thread
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("a thread of the server ended early")));
+            result = result.and(ended);
+        }
+        // What was open when the mount went is closed by nobody else.
+        self.requests.end();
+        result
+    }
+}
+
+/// What is used where the kernel can.
+fn wish(options: Options) -> Wish {
+    let mut flags = Flags::ASYNC_READ
+        | Flags::ATOMIC_O_TRUNC
+        | Flags::BIG_WRITES
+        | Flags::AUTO_INVAL_DATA
+        | Flags::DO_READDIRPLUS
+        | Flags::READDIRPLUS_AUTO
+        | Flags::ASYNC_DIO
+        | Flags::PARALLEL_DIROPS
+        | Flags::MAX_PAGES
+        | Flags::CACHE_SYMLINKS
+        | Flags::HANDLE_KILLPRIV_V2
+        | Flags::SETXATTR_EXT
+        | Flags::INIT_EXT
+        | Flags::DIRECT_IO_ALLOW_MMAP;
+    if options.writeback {
+        flags = flags | Flags::WRITEBACK_CACHE;
+    }
+    Wish {
+        flags,
+        largest_write: LARGEST_WRITE,
+        max_background: options.max_background,
+    }
+}
+
+/// Answers the kernel's first request.
+fn handshake(connection: &OwnedFd, wish: &Wish) -> io::Result<Agreed> {
+    let mut request = vec![0; FIRST_REQUEST];
+    loop {
+        let length = match read(connection, &mut *request) {
+            Ok(length) => length,
+            Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => continue,
+            Err(errno) => return Err(errno.into()),
+        };
+        let mut fields = Fields(request.get(..length).unwrap_or_default());
+        let header = Header::take(&mut fields).map_err(|_| Errno::PROTO)?;
+        let operation = Operation::read(header.opcode, &[], fields.0);
+        let Ok(Operation::Init(init)) = operation else {
+            return Err(Errno::PROTO.into());
+        };
+        match init.agree(wish) {
+            Agreement::Reached(agreed) => {
+                say(connection, header.unique, Ok(&agreed.encode()))?;
+                return Ok(agreed);
+            }
+            Agreement::AskAgain => say(connection, header.unique, Ok(&ask_again()))?,
+            Agreement::TooOld => {
+                say(connection, header.unique, Err(Errno::PROTO))?;
+                let (major, minor) = init.version;
+                let reason = format!("the kernel speaks FUSE {major}.{minor}, 7.31 is needed");
+                return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+            }
+        }
+    }
+}
+
+fn say(connection: &OwnedFd, unique: u64, said: Result<&[u8], Errno>) -> io::Result<()> {
+    let body = said.unwrap_or_default();
+    let mut message = vec![0; REPLY_HEADER];
+    message.extend_from_slice(body);
+    let (length, result) = (message.len(), said.map(drop));
+    device::reply_header(&mut message, length, result, unique);
+    write(connection, &message)?;
+    Ok(())
+}
+
+fn features(agreed: &Agreed, threads: usize) -> Features {
+    let mut features = vec![Feature::on("nameless files", "O_TMPFILE and linkat(2)")];
+    features.push(if agreed.flags.has(Flags::WRITEBACK_CACHE) {
+        Feature::on(
+            "writeback",
+            "what was acknowledged is lost when the server is killed",
+        )
+    } else {
+        Feature::off("writeback", "not asked for")
+    });
+    Features {
+        transport: Transport::Device,
+        protocol: Some([7, agreed.minor]),
+        threads,
+        largest_write: agreed.largest_write,
+        features,
+    }
+}

@@ -1,0 +1,175 @@
+//! How a connection gets its place in the tree, and how it leaves it.
+
+use std::ffi::CString;
+use std::fmt::Write;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::process::{getegid, geteuid};
+
+use super::{NAME, Options, helper};
+
+/// How long those who use a mount are waited for before their requests are ended.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Between two looks at whether they are done.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Who may use a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// Everybody whom the permissions let.
+    Everybody,
+    /// The user who mounted it, and root in no other user's place (`allow_other` of fuse(8)).
+    Owner,
+}
+
+/// A place where a connection is mounted. It is taken away with this value.
+#[derive(Debug)]
+pub(super) struct Mounted {
+    place: PathBuf,
+    connection: Arc<OwnedFd>,
+}
+
+/// Mounts an empty connection with mount(2).
+///
+/// # Errors
+/// What open(2) of `/dev/fuse` or mount(2) said.
+pub(super) fn in_namespace(
+    place: &Path,
+    options: Options,
+    audience: Audience,
+) -> io::Result<OwnedFd> {
+    let connection = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    // The kernel checks permissions: only it can refuse a walk through cached names, and only it
+    // knows all groups of a caller.
+    let mut terms = String::from("rootmode=40000,default_permissions");
+    if audience == Audience::Everybody {
+        terms.push_str(",allow_other");
+    }
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let descriptor = connection.as_raw_fd();
+    write!(terms, ",fd={descriptor},user_id={user},group_id={group}").map_err(io::Error::other)?;
+    let terms = CString::new(terms)?;
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
+    flags.set(MountFlags::RDONLY, options.read_only);
+    rustix::mount::mount(NAME, place, c"fuse.aegisfs", flags, Some(terms.as_c_str()))?;
+    Ok(connection)
+}
+
+/// Mounts an empty connection in whatever way the caller may.
+///
+/// # Errors
+/// What mount(2) said, or the helper.
+pub(super) fn anyhow(place: &Path, options: Options) -> io::Result<OwnedFd> {
+    // An ordinary user may not open a mount to others (user_allow_other in fuse.conf(5)).
+    let audience = if geteuid().is_root() {
+        Audience::Everybody
+    } else {
+        Audience::Owner
+    };
+    match in_namespace(place, options, audience) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            helper::mount(place, options)
+        }
+        mounted => mounted,
+    }
+}
+
+impl Mounted {
+    /// Takes charge of the mount of `connection` at `place`.
+    ///
+    /// # Errors
+    /// When there is no working directory for a `place` that is relative to it.
+    pub(super) fn new(place: &Path, connection: Arc<OwnedFd>) -> io::Result<Self> {
+        let place = std::path::absolute(place)?;
+        Ok(Self { place, connection })
+    }
+
+    /// Unmounts. Those who use the mount have a second to end; then their requests fail, and the
+    /// mount goes all the same.
+    ///
+    /// # Errors
+    /// What umount2(2) said, or the helper.
+    pub(super) fn unmount(&self) -> io::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while self.is_there() {
+            match self.leave(UnmountFlags::NOFOLLOW) {
+                Err(error) if is_busy(&error) && Instant::now() < until => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) if is_busy(&error) => return self.tear_down(),
+                ended => return ended,
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends every request, and takes the mount out of the tree.
+    fn tear_down(&self) -> io::Result<()> {
+        // Either is enough; which of them is allowed depends on who asks.
+        let forced =
+            rustix::mount::unmount(&*self.place, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW);
+        let aborted = self.abort();
+        if forced == Ok(()) {
+            return Ok(());
+        }
+        let left = self.leave(UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+        match aborted {
+            // Its threads end once nobody uses it any more.
+            Err(_) if self.is_there() => left.and(Err(Errno::BUSY.into())),
+            _ => left,
+        }
+    }
+
+    /// Unmounts as root, or through the helper that mounted.
+    fn leave(&self, flags: UnmountFlags) -> io::Result<()> {
+        match rustix::mount::unmount(&*self.place, flags) {
+            Err(Errno::PERM) => helper::unmount(&self.place, flags.contains(UnmountFlags::DETACH)),
+            // Somebody else was faster.
+            Err(Errno::INVAL | Errno::NOENT) if !self.is_there() => Ok(()),
+            left => Ok(left?),
+        }
+    }
+
+    /// Ends the connection through fusectl (Documentation/filesystems/fuse/fuse.rst), which belongs
+    /// to who mounted.
+    fn abort(&self) -> io::Result<()> {
+        // What the kernel remembers is enough: the answer must not depend on the server.
+        let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+        let seen = statx(CWD, &self.place, flags, StatxFlags::TYPE)?;
+        let switch = format!("/sys/fs/fuse/connections/{}/abort", seen.stx_dev_minor);
+        let switch = open(switch, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        rustix::io::write(switch, b"1")?;
+        Ok(())
+    }
+
+    /// Whether the connection is mounted anywhere: the device reports an error when it is not.
+    fn is_there(&self) -> bool {
+        let mut fds = [PollFd::new(&*self.connection, PollFlags::empty())];
+        let now = Timespec::default();
+        match poll(&mut fds, Some(&now)) {
+            Ok(_) => !fds.iter().any(|fd| fd.revents().contains(PollFlags::ERR)),
+            Err(_) => true,
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.is_there() {
+            // What is left of it ends with those who use it.
+            let _ = self.leave(UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+        }
+    }
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ResourceBusy
+}
