@@ -15,7 +15,7 @@ use rustix::fs::{FileType, SeekFrom, StatVfs};
 
 use crate::overlay::{
     Access, Attr, Caller, DirEntry, Durable, Entry, HandleId, Lookup, New, Opened, Overlay,
-    OverlayError, SetAttr, XattrMode,
+    OverlayError, Rewind, SetAttr, Snapshot, XattrMode,
 };
 
 type Result<T> = std::result::Result<T, OverlayError>;
@@ -50,6 +50,21 @@ impl Guard {
     #[must_use]
     pub const fn overlay(&self) -> &Overlay {
         &self.overlay
+    }
+
+    /// Makes the tree what it was; what it is now can be gone back to by the snapshot that is
+    /// returned. Called only from threads that answer no requests.
+    ///
+    /// # Errors
+    /// [`OverlayError::Journal`] when it can not be put on record; the tree is then as it was.
+    pub fn rewind(&self, rewind: Rewind) -> Result<Snapshot> {
+        let before = self.overlay.leave()?;
+        // Everything may move. Nobody is waited for meanwhile: a request may wait for this lock.
+        let moving = self.moving();
+        let stale = self.overlay.turn_back(rewind)?;
+        drop(moving);
+        self.overlay.forget_stale(&stale);
+        Ok(before)
     }
 
     /// [`Overlay::lookup`].

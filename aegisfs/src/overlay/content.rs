@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
+use std::ops::Bound;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -187,6 +188,47 @@ impl ContentStore {
             }
             made => made,
         }
+    }
+}
+
+/// The content files that there are.
+#[derive(Debug)]
+pub(crate) struct ContentFiles {
+    folder: OwnedFd,
+    found: BTreeSet<ContentKey>,
+}
+
+impl ContentFiles {
+    /// Lists those of a session, which may be live.
+    pub(crate) fn list(session: &SessionDir) -> Result<Self, Errno> {
+        let folder = open(session.content(), DIRECTORY, Mode::empty())?;
+        let mut found = BTreeSet::new();
+        for entry in Dir::read_from(&folder)? {
+            found.extend(key_of(entry?.file_name().to_bytes()));
+        }
+        Ok(Self { folder, found })
+    }
+
+    /// Attributes of a content file, if it is there.
+    pub(crate) fn stat(&self, key: ContentKey) -> Option<Stat> {
+        let name = file_name(key.0, key.1);
+        let stat = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(stat.into())
+    }
+
+    /// The generation nearest to that of `key` in which there is content of its node: one after it
+    /// if there is any, for it was made from what is missing.
+    pub(crate) fn nearest(&self, key: ContentKey) -> Option<Generation> {
+        let (id, generation) = key;
+        let last = (id, Generation(u64::MAX));
+        let mut later = self
+            .found
+            .range((Bound::Excluded(key), Bound::Included(last)));
+        let mut earlier = self.found.range((id, Generation::FIRST)..key);
+        let found = later.next().or_else(|| earlier.next_back());
+        found
+            .map(|(_, found)| *found)
+            .filter(|found| *found != generation)
     }
 }
 

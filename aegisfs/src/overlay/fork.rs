@@ -111,6 +111,14 @@ fn set_times(shadow: &Shadow, id: NodeId, file: &File, old: &Stat) -> Result<()>
     Ok(futimens(file, &timestamps(Some(atime), Some(mtime)))?)
 }
 
+/// Copies content with its times.
+pub(super) fn copy_whole(old: &Body, file: &File) -> Result<()> {
+    let stat = old.stat()?;
+    copy(old, file, stat.size)?;
+    let times = timestamps(Some(stat.atime), Some(stat.mtime));
+    Ok(futimens(file, &times)?)
+}
+
 /// Copies the first `end` bytes; holes stay holes.
 fn copy(old: &Body, file: &File, end: u64) -> Result<()> {
     let mut buffer = vec![0; CHUNK.min(usize::try_from(end).unwrap_or(CHUNK)).max(1)];

@@ -1,5 +1,7 @@
 //! What a name or a number leads to.
 
+use std::collections::HashMap;
+
 use aegis_policies::journal::{FirstTouch, NodeId};
 use aegis_policies::{Label, Labels, RelPath};
 use rustix::fs::FileType;
@@ -88,6 +90,23 @@ impl Overlay {
         Ok(FolderKey::Lower(newest))
     }
 
+    /// The number that the kernel knows a directory by, in one of several states.
+    pub(super) fn folder_id(
+        &self,
+        key: &FolderKey,
+        hosts: &HashMap<RelPath, NodeId>,
+        states: [&Shadow; 2],
+    ) -> Option<NodeId> {
+        if *key == FolderKey::Lower(RelPath::root()) {
+            return Some(self.root());
+        }
+        let mut known = states.iter().filter_map(|state| state.folder_node(key));
+        known.next().or_else(|| match key {
+            FolderKey::Lower(path) => hosts.get(path).copied(),
+            FolderKey::Made(_) => None,
+        })
+    }
+
     /// What a name in a directory leads to.
     pub(super) fn find(&self, shadow: &Shadow, folder: &FolderKey, name: &[u8]) -> Result<Found> {
         match (shadow.child(folder, name), folder) {
@@ -119,7 +138,7 @@ impl Overlay {
                 continue;
             }
             match self.find_lower(shadow, path)? {
-                Found::Lower(found) if found.identity() == inode.identity => {
+                Found::Lower(found) if found.identity() == inode.identity() => {
                     return Ok(Found::Lower(LowerNode { id, ..found }));
                 }
                 _ => {}

@@ -1,12 +1,13 @@
 //! The nodes that the kernel knows. An untouched node of the host is here from its first lookup to
 //! its last forget; what the session touched is in the shadow, and here while the kernel holds it.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use aegis_policies::RelPath;
-use aegis_policies::journal::{Generation, NodeId};
+use aegis_policies::journal::{Generation, LowerFile, NodeId};
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 
@@ -21,8 +22,7 @@ const NAMES: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Inode {
     pub(crate) id: NodeId,
-    /// Device and number of the host's inode; zeros when the host has none.
-    pub(crate) identity: (u64, u64),
+    identity: Mutex<(u64, u64)>,
     /// Whether it is a directory. The host may use the number of a file for a directory later.
     directory: AtomicBool,
     /// Where the host has it, newest first.
@@ -66,7 +66,7 @@ impl Inode {
     fn new(id: NodeId, identity: (u64, u64)) -> Self {
         Self {
             id,
-            identity,
+            identity: Mutex::new(identity),
             directory: AtomicBool::new(false),
             lower: Mutex::default(),
             lookups: AtomicU64::new(0),
@@ -76,6 +76,11 @@ impl Inode {
             readers: Mutex::default(),
             cached: Mutex::default(),
         }
+    }
+
+    /// Device and number of the host's inode; zeros when the host has none.
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        *self.identity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it is a directory.
@@ -164,6 +169,33 @@ impl InodeTable {
         self.inodes.iter().map(|inode| *inode.key()).collect()
     }
 
+    /// The host's directories that the kernel knows, by their names there.
+    pub(crate) fn lower_folders(&self) -> HashMap<RelPath, NodeId> {
+        let folders = self.inodes.iter().filter(|inode| inode.is_folder());
+        folders
+            .flat_map(|inode| {
+                let names = inode.lower_names().into_iter();
+                names.map(|name| (name, inode.id)).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// Makes a node of the session one of the host's again.
+    pub(crate) fn give_back(&self, inode: &Inode, lower: &LowerFile, directory: bool) {
+        let identity = (lower.dev, lower.ino);
+        let mut before = inode
+            .identity
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *before = identity;
+        drop(before);
+        inode.directory.store(directory, Ordering::Relaxed);
+        inode.note_name(&lower.path);
+        if inode.id.0 >= FIRST_MADE {
+            self.foreign.insert(identity, inode.id);
+        }
+    }
+
     /// Counts a lookup that is about to be answered.
     pub(crate) fn remember(
         &self,
@@ -203,7 +235,7 @@ impl InodeTable {
         }
         let inode = entry.remove();
         self.foreign
-            .remove_if(&inode.identity, |_, foreign| *foreign == inode.id);
+            .remove_if(&inode.identity(), |_, foreign| *foreign == inode.id);
         true
     }
 }

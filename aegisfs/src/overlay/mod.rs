@@ -34,6 +34,7 @@ mod remove;
 mod rename;
 mod replay;
 mod reserve;
+mod rewind;
 mod shadow;
 mod snapshot;
 mod take;
@@ -63,6 +64,7 @@ pub use readdir::DirEntry;
 pub use reader::{ContentFile, complete};
 pub use relocations::Relocations;
 pub use rename::RenameMode;
+pub use rewind::{Kept, Loss, Rewind};
 pub use shadow::Snapshot;
 pub use xattr::XattrMode;
 

@@ -12,13 +12,14 @@ use aegis_policies::{Gate, Journal, Policy};
 use aegisfs::fuse::{self, Options, Served, Transport};
 use aegisfs::guard::Guard;
 use aegisfs::layout::SessionDir;
-use aegisfs::overlay::{Overlay, checkpoint};
+use aegisfs::overlay::{Overlay, Rewind, checkpoint};
 use rustix::mount::{UnmountFlags, unmount};
 
 /// Everything is removed, and unmounted, at the end of the test.
 pub struct Bed {
     root: tempfile::TempDir,
     served: Option<Served>,
+    mounted: Option<Arc<Guard>>,
 }
 
 impl Bed {
@@ -28,7 +29,11 @@ impl Bed {
         for name in ["project", "session", "mnt", "session/journal"] {
             fs::create_dir(root.path().join(name)).unwrap();
         }
-        Self { root, served: None }
+        Self {
+            root,
+            served: None,
+            mounted: None,
+        }
     }
 
     /// A project with a little of everything.
@@ -61,15 +66,38 @@ impl Bed {
 
     /// Mounts the tree in this process.
     pub fn mount(&mut self) -> PathBuf {
-        let served = fuse::mount(&self.mnt(), Arc::new(self.guard()), options());
+        let guard = Arc::new(self.guard());
+        let served = fuse::mount(&self.mnt(), Arc::clone(&guard), options());
         self.served = Some(served.unwrap());
+        self.mounted = Some(guard);
         self.mnt()
     }
 
+    /// The guard of the mounted tree.
+    pub fn mounted(&self) -> &Guard {
+        self.mounted.as_ref().unwrap()
+    }
+
     pub fn unmount(&mut self) {
+        self.mounted = None;
         if let Some(served) = self.served.take() {
             served.unmount().unwrap();
         }
+    }
+
+    /// What it would be to go back to an entry.
+    pub fn rewind_to(&self, to: u64) -> Rewind {
+        let relocations = aegisfs::commit::relocations(&self.session()).unwrap();
+        Rewind::plan(&self.session(), &relocations, to).unwrap()
+    }
+
+    /// The content files of the session.
+    pub fn content(&self) -> Vec<String> {
+        let names = fs::read_dir(self.session().content()).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
     }
 
     /// Unmounts, replays the journal and mounts again.

@@ -12,6 +12,7 @@ mod mounted;
 mod ops;
 mod parallel;
 mod resumed;
+mod rewound;
 mod semantics;
 mod tools;
 mod tree;

@@ -6,6 +6,7 @@
 //! so renaming one moves everything below it with a single entry.
 
 mod apply;
+mod differ;
 mod find;
 mod fit;
 mod history;
@@ -173,7 +174,7 @@ impl Shadow {
             }
             Event::Rewound { to } => {
                 let past = past(to).ok_or(Misfit("it goes back to what comes later"))?;
-                self.rewind(past);
+                drop(self.rewind(past));
             }
             _ => return Ok(()),
         }
@@ -237,28 +238,37 @@ impl Shadow {
         self.history.put_aside(seq, at, name, cause, live)
     }
 
-    /// Becomes what it was in the `past`. Numbers that were given since are not given again.
-    pub(crate) fn rewind(&mut self, past: Self) {
+    /// Becomes what it was in the `past`; returns what it was until now. Numbers that were given
+    /// since are not given again.
+    pub(crate) fn rewind(&mut self, past: Self) -> Self {
         let before: Vec<ContentKey> = self.content().collect();
         let mut history = std::mem::take(&mut self.history);
         history.turn(before.iter().copied());
-        let relocations = std::mem::take(&mut self.relocations);
         let next_made = self.next_made.max(past.next_made);
-        *self = Self {
-            relocations,
+        let now = Self {
+            relocations: self.relocations.clone(),
             next_made,
             history,
             ..past
         };
+        let left = std::mem::replace(self, now);
         for key in before {
             if !self.has_content(&key) {
                 self.history.release(key);
             }
         }
+        left
+    }
+
+    /// Keeps a node of another state, without a name.
+    pub(crate) fn adopt_orphan(&mut self, id: NodeId, mut node: Node) {
+        node.names.clear();
+        node.links = 0;
+        self.nodes.insert(id, node);
     }
 
     /// The content files of the tree: of the nodes that have a name.
-    fn content(&self) -> impl Iterator<Item = ContentKey> {
+    pub(crate) fn content(&self) -> impl Iterator<Item = ContentKey> {
         let named = self.nodes.iter().filter(|(_, node)| !node.is_orphan());
         named.filter_map(|(id, node)| Some((*id, node.content?)))
     }

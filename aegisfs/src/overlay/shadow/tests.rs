@@ -226,7 +226,7 @@ proptest! {
                     }
                 }
                 Event::Snapshot { name, cause } => drop(shadow.snapshot(seq, seq, name, cause)),
-                Event::Rewound { to } => shadow.rewind(past[to as usize].0.clone()),
+                Event::Rewound { to } => drop(shadow.rewind(past[to as usize].0.clone())),
                 _ => {}
             }
             check(&shadow);
