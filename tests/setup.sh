@@ -42,6 +42,8 @@ set_up_test() {
   need_package node nodejs
   need_package npm npm
   need_package script bsdutils
+  need_package mkfs.btrfs btrfs-progs
+  need_package mkfs.xfs xfsprogs
   install_missing
   ensure_agents
 }

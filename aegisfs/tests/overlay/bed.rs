@@ -25,7 +25,12 @@ pub struct Bed {
 impl Bed {
     /// An empty project.
     pub fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
+        Self::new_in(&std::env::temp_dir())
+    }
+
+    /// An empty project in a folder.
+    pub fn new_in(folder: &Path) -> Self {
+        let root = tempfile::tempdir_in(folder).unwrap();
         for name in ["project", "session", "mnt", "session/journal"] {
             fs::create_dir(root.path().join(name)).unwrap();
         }

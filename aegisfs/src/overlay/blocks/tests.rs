@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::store::map_name;
 use super::{Blocks, Body, read_content};
 use crate::overlay::attr::Stat;
+use crate::sys::lease;
 
 const PAGE: u64 = 4096;
 const SIZE: u64 = 20 * PAGE + 1000;
@@ -402,6 +403,44 @@ fn blocks_that_a_power_failure_took_are_taken_from_below_again() {
     apply(&mut model, &Op::Write(4 * PAGE, vec![b'y'; 4096]));
     apply(&mut model, &Op::Punch(6 * PAGE, PAGE));
     assert!(all(&bed.open("a")).unwrap() == model);
+}
+
+/// The kernel takes a lease away that is not given up in time; so does whoever stops the server for
+/// that long. Bytes that were read from the host's file after that are not believed.
+#[test]
+fn a_lease_that_was_lost_is_noticed_with_the_next_read() {
+    let bed = Bed::new(&pattern(SIZE));
+    let body = bed.over_host("a", SIZE);
+    let Body::Partial(partial) = &body else {
+        panic!("it is not partial");
+    };
+    body.write_at(b"ours", 5000).unwrap();
+    lease::release(partial.host().unwrap().file());
+    let mut bytes = [0; 4];
+    // Nobody wrote yet, so what is below is still right.
+    body.read_at(&mut bytes, 70_000).unwrap();
+    let host = OpenOptions::new().write(true).open(bed.host()).unwrap();
+    host.write_all_at(b"HOST", 70_000).unwrap();
+    let read = body.read_at(&mut bytes, 70_000);
+    let model = &pattern(SIZE)[70_000..70_004];
+    // The keeper may have been there first.
+    assert!(read == Err(Errno::IO) || bytes == *model);
+    assert_eq!(body.read_at(&mut bytes, 5000), Ok(4));
+    assert_eq!(&bytes, b"ours");
+    let mut page = vec![0; 4096];
+    for at in (0..SIZE).step_by(4096) {
+        if let Ok(read) = body.read_at(&mut page, at) {
+            let whole = all_but_ours(&pattern(SIZE), at, read);
+            assert!(page[..read] == whole[..], "mixed at {at}");
+        }
+    }
+}
+
+fn all_but_ours(model: &[u8], at: u64, length: usize) -> Vec<u8> {
+    let mut model = model.to_vec();
+    apply(&mut model, &Op::Write(5000, b"ours".to_vec()));
+    let at = usize::try_from(at).unwrap();
+    model[at..at + length].to_vec()
 }
 
 /// Readers and writers while the host wants its file back: nobody sees a mixture.

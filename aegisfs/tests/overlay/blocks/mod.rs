@@ -1,5 +1,8 @@
 //! Large files of the host's: written to without being copied, and never torn.
 
+mod clones;
+mod killed;
+
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -18,8 +21,11 @@ use super::mounted::wait_until;
 const SIZE: usize = 6 << 20;
 
 /// Bytes that differ from block to block.
-pub fn pattern(size: usize) -> Vec<u8> {
-    (0..size).map(|at| (at / 7 % 251) as u8 + 1).collect()
+fn pattern(size: usize) -> Vec<u8> {
+    let period: Vec<u8> = (0..7 * 251_u32).map(|at| (at / 7) as u8 + 1).collect();
+    let mut bytes = period.repeat(size / period.len() + 1);
+    bytes.truncate(size);
+    bytes
 }
 
 fn bed_with(size: usize) -> Bed {
