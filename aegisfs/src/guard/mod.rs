@@ -15,7 +15,7 @@ use rustix::fs::{FileType, SeekFrom, StatVfs};
 
 use crate::overlay::{
     Access, Attr, Caller, DirEntry, Durable, Entry, HandleId, Lookup, New, Opened, Overlay,
-    OverlayError, Rewind, SetAttr, Snapshot, XattrMode,
+    OverlayError, Rewind, STAND_IN, SetAttr, Snapshot, XattrMode,
 };
 
 type Result<T> = std::result::Result<T, OverlayError>;
@@ -166,6 +166,35 @@ impl Guard {
         }
     }
 
+    /// Makes a file without a name and opens it: `fs.create` and `fs.write`, of a name in the
+    /// directory. It is judged again when it gets its name.
+    ///
+    /// # Errors
+    /// [`OverlayError::Refused`], and as for [`Overlay::create_nameless`].
+    pub fn create_nameless(
+        &self,
+        pid: u32,
+        parent: NodeId,
+        new: &New,
+        access: Access,
+    ) -> Result<(Entry, Opened)> {
+        self.again(|| {
+            let _still = self.still();
+            let path = self.overlay.child_path(parent, STAND_IN)?;
+            let labels = self.gate.labels(&path);
+            let write = self.judge(pid, Kind::FsWrite, &path, labels)?;
+            let permit = self.judge(pid, Kind::FsCreate, &path, labels)?;
+            let entry = self.overlay.create_nameless(&permit, parent, new)?;
+            match self.overlay.open_file(write, entry.attr.node, access) {
+                Ok(opened) => Ok((entry, opened)),
+                Err(error) => {
+                    self.overlay.forget(entry.attr.node, 1);
+                    Err(error)
+                }
+            }
+        })
+    }
+
     /// Makes a node: `fs.create`, and `fs.write` for a file; a symbolic link is an `fs.link`, since
     /// what it stands for lies elsewhere.
     ///
@@ -190,7 +219,8 @@ impl Guard {
         })
     }
 
-    /// Adds a name: `fs.link`, judged with the labels of the new name and of all the others.
+    /// Adds a name: `fs.link`, judged with the labels of the new name and of all the others. A file
+    /// that has had none is made by it: `fs.create` and `fs.write`.
     ///
     /// # Errors
     /// [`OverlayError::Refused`], and as for [`Overlay::link`].
@@ -198,6 +228,12 @@ impl Guard {
         self.again(|| {
             let _still = self.still();
             let path = self.overlay.child_path(parent, name)?;
+            if self.overlay.is_nameless(id) {
+                let labels = self.gate.labels(&path);
+                self.judge(pid, Kind::FsWrite, &path, labels)?;
+                let permit = self.judge(pid, Kind::FsCreate, &path, labels)?;
+                return self.overlay.link(&permit, id, parent, name);
+            }
             let symlink = self.overlay.getattr(id)?.kind == FileType::Symlink;
             let labels = self.labels_for(&path, symlink).union(self.identify(id).1);
             let permit = self.judge(pid, Kind::FsLink, &path, labels)?;

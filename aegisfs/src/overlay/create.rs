@@ -70,6 +70,9 @@ impl Overlay {
     pub fn link(&self, permit: &Permit, id: NodeId, parent: NodeId, name: &[u8]) -> Result<Entry> {
         let mut shadow = self.write();
         let (place, path) = self.free_place(&shadow, permit, parent, name)?;
+        if self.is_nameless(id) {
+            return self.name_first(&mut shadow, permit, id, &place);
+        }
         let found = self.locate(&shadow, id)?;
         if self.kind_of(&shadow, &found) == Some(FileType::Directory) {
             return Err(Errno::PERM.into());
@@ -113,7 +116,12 @@ impl Overlay {
 
     /// Mode and group of a new node: a set-group-id directory hands its group on, and to a
     /// directory the bit as well (mkdir(2), open(2)).
-    fn inherited(&self, shadow: &Shadow, parent: NodeId, new: &New) -> Result<(u32, u32)> {
+    pub(super) fn inherited(
+        &self,
+        shadow: &Shadow,
+        parent: NodeId,
+        new: &New,
+    ) -> Result<(u32, u32)> {
         let parent = self.locate(shadow, parent)?;
         let parent: Attr = self
             .attr_of_found(shadow, &parent)?
@@ -131,7 +139,7 @@ impl Overlay {
     }
 
     /// The answer for a name that was just made.
-    fn entry(&self, shadow: &Shadow, place: &Place) -> Result<Entry> {
+    pub(super) fn entry(&self, shadow: &Shadow, place: &Place) -> Result<Entry> {
         let found = self.find(shadow, &place.folder, &place.name)?;
         let attr = self
             .attr_of_found(shadow, &found)?

@@ -25,6 +25,8 @@ pub(crate) struct Inode {
     identity: Mutex<(u64, u64)>,
     /// Whether it is a directory. The host may use the number of a file for a directory later.
     directory: AtomicBool,
+    /// Whether it has never had a name.
+    nameless: AtomicBool,
     /// Where the host has it, newest first.
     lower: Mutex<Vec<RelPath>>,
     /// Lookups less forgets; changes only under the table's lock on the node.
@@ -68,6 +70,7 @@ impl Inode {
             id,
             identity: Mutex::new(identity),
             directory: AtomicBool::new(false),
+            nameless: AtomicBool::new(false),
             lower: Mutex::default(),
             lookups: AtomicU64::new(0),
             opens: AtomicU64::new(0),
@@ -86,6 +89,11 @@ impl Inode {
     /// Whether it is a directory.
     pub(crate) fn is_folder(&self) -> bool {
         self.directory.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has never had a name.
+    pub(crate) fn is_nameless(&self) -> bool {
+        self.nameless.load(Ordering::Relaxed)
     }
 
     /// Whether a handle is open.
@@ -210,6 +218,20 @@ impl InodeTable {
         inode.directory.store(directory, Ordering::Relaxed);
         if let Some(lower) = lower {
             inode.note_name(lower);
+        }
+    }
+
+    /// Notes that a node has no name yet.
+    pub(crate) fn mark_nameless(&self, id: NodeId) {
+        if let Some(inode) = self.find(id) {
+            inode.nameless.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a node got its first name.
+    pub(crate) fn mark_named(&self, id: NodeId) {
+        if let Some(inode) = self.find(id) {
+            inode.nameless.store(false, Ordering::Relaxed);
         }
     }
 

@@ -27,6 +27,7 @@ mod kernel;
 mod lookup;
 mod lower;
 mod meta;
+mod nameless;
 mod readdir;
 mod reader;
 mod relocations;
@@ -69,6 +70,7 @@ pub use shadow::Snapshot;
 pub use xattr::XattrMode;
 
 pub(crate) use base::noted_base;
+pub(crate) use nameless::STAND_IN;
 
 use crate::layout::SessionDir;
 use checkpoint::{Dismissed, Keeper};

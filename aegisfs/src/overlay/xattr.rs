@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::found::{Found, LowerNode};
 use super::shadow::Shadow;
-use super::{Overlay, Result};
+use super::{Overlay, Result, now};
 
 const USER: &[u8] = b"user.";
 /// Asked for by the kernel at every write and start of a program; no file of a shadow has any.
@@ -116,9 +116,12 @@ impl Overlay {
         name: &[u8],
         value: Option<Vec<u8>>,
     ) -> Result<()> {
-        let path = self.named(shadow, permit, found, id)?.ok_or(Errno::NOENT)?;
-        let (node, first_touch) = self.first_touch(found)?;
         let name = name.to_vec();
+        let Some(path) = self.named(shadow, permit, found, id)? else {
+            shadow.set_nameless_xattr(id, name, value, now());
+            return Ok(());
+        };
+        let (node, first_touch) = self.first_touch(found)?;
         let operation = ShadowOp::SetXattr {
             path,
             node,

@@ -9,6 +9,7 @@ mod crash;
 mod full;
 mod model;
 mod mounted;
+mod nameless;
 mod ops;
 mod parallel;
 mod resumed;

@@ -214,6 +214,23 @@ pub enum ShadowOp {
         /// The shadow's generation, and the content's from now on.
         generation: Generation,
     },
+    /// A file that was made without a name got its first one; nothing of it was on record before.
+    Name {
+        /// The name.
+        path: RelPath,
+        /// The node.
+        node: NodeId,
+        /// Permission bits.
+        mode: u32,
+        /// Owner.
+        uid: u32,
+        /// Group.
+        gid: u32,
+        /// The generation of its content.
+        generation: Generation,
+        /// Its extended attributes, by name.
+        xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    },
 }
 
 impl ShadowOp {
@@ -227,7 +244,8 @@ impl ShadowOp {
             | Self::Remove { path, .. }
             | Self::SetAttr { path, .. }
             | Self::SetXattr { path, .. }
-            | Self::Fork { path, .. } => path,
+            | Self::Fork { path, .. }
+            | Self::Name { path, .. } => path,
             Self::Rename { to, .. } => to,
         }
     }

@@ -66,6 +66,20 @@ fn fork() -> ShadowOp {
 }
 
 #[test]
+fn the_first_name_keeps_its_number() {
+    let name = ShadowOp::Name {
+        path: aegis_policies::RelPath::root(),
+        node: NodeId(0),
+        mode: 0,
+        uid: 0,
+        gid: 0,
+        generation: Generation::FIRST,
+        xattrs: Vec::new(),
+    };
+    assert_eq!(encoded(&name).first(), Some(&8));
+}
+
+#[test]
 fn causes_and_the_fork_keep_their_numbers() {
     let causes = SnapshotCause::ALL.map(|cause| encoded(&cause));
     assert_eq!(causes.concat(), [0, 1, 2, 3, 4, 5, 6]);

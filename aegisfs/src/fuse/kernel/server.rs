@@ -175,6 +175,17 @@ impl Server {
                 reply.entry(&named)?;
                 reply.open(&opened, None)
             }
+            Operation::Tmpfile { flags, mode, umask } => {
+                let make = Make {
+                    parent: node,
+                    name: b"",
+                    mode,
+                    umask,
+                };
+                let (named, opened) = self.requests.tmpfile(asker, make, flags)?;
+                reply.entry(&named)?;
+                reply.open(&opened, None)
+            }
             Operation::Read {
                 handle,
                 offset,

@@ -108,6 +108,19 @@ impl Requests {
         }
     }
 
+    /// Makes a file without a name and opens it; the name of `make` does not count.
+    pub(in crate::fuse) fn tmpfile(
+        &self,
+        asker: Asker,
+        make: Make<'_>,
+        flags: u32,
+    ) -> Answer<(Named, Opened)> {
+        let parent = self.node(make.parent);
+        let (new, access) = (new(asker, make, NodeKind::File), access(flags)?);
+        let made = self.answer(|guard| guard.create_nameless(asker.pid, parent, &new, access));
+        made.map(|(entry, opened)| (entry.into(), opened.into()))
+    }
+
     /// Gives a node a further name.
     pub(in crate::fuse) fn link(
         &self,

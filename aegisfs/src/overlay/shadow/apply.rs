@@ -103,9 +103,45 @@ impl Shadow {
                     self.history.release((node, before));
                 }
             }
+            ShadowOp::Name {
+                node,
+                mode,
+                uid,
+                gid,
+                generation,
+                xattrs,
+                ..
+            } => {
+                let mut named = Node::made(NodeKind::File, generation, [mode, uid, gid], at);
+                let xattrs = xattrs.into_iter();
+                named.xattrs = xattrs.map(|(name, value)| (name, Some(value))).collect();
+                if let Some(place) = place {
+                    self.create(place, node, named, at);
+                }
+            }
             _ => {}
         }
         None
+    }
+
+    /// Makes a file without a name; there is none to record it under.
+    pub(crate) fn make_nameless(&mut self, id: NodeId, [mode, uid, gid]: [u32; 3], at: i64) {
+        let made = Node::made(NodeKind::File, self.generation(), [mode, uid, gid], at);
+        self.nodes.insert(id, Node { links: 0, ..made });
+    }
+
+    /// Changes an extended attribute of a node without a name.
+    pub(crate) fn set_nameless_xattr(
+        &mut self,
+        id: NodeId,
+        name: Vec<u8>,
+        value: Option<Vec<u8>>,
+        at: i64,
+    ) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.xattrs.insert(name, value);
+            node.changed = at;
+        }
     }
 
     /// Gives a node content of a generation; that which it had until now is another's business.

@@ -123,6 +123,12 @@ impl Shadow {
                 self.fit_node(*node, &None)?;
                 self.fit_fork(*node, *generation)
             }
+            ShadowOp::Name { node, .. } => {
+                if self.node(*node).is_some_and(|node| !node.is_orphan()) {
+                    return Err(Misfit("the file has a name"));
+                }
+                self.fit_free(place)
+            }
             _ => Err(Misfit("the operation is not known")),
         }
     }

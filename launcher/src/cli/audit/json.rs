@@ -184,6 +184,20 @@ fn change(operation: &ShadowOp) -> Value {
         } => json!({
             "op": "fork", "path": name(path), "node": node.0, "generation": generation.0,
         }),
+        ShadowOp::Name {
+            path,
+            node,
+            mode,
+            uid,
+            gid,
+            generation,
+            xattrs,
+        } => json!({
+            "op": "name", "path": name(path), "node": node.0, "mode": mode, "uid": uid, "gid": gid,
+            "generation": generation.0,
+            "xattrs": xattrs.iter().map(|(name, value)| json!([bytes(name), bytes(value)]))
+                .collect::<Vec<_>>(),
+        }),
         other => json!({ "op": "unknown", "path": name(other.path()) }),
     }
 }

@@ -80,6 +80,15 @@ fn operations() -> Vec<ShadowOp> {
             node,
             generation: Generation(1),
         },
+        ShadowOp::Name {
+            path: path(b"n"),
+            node: NodeId(9),
+            mode: 0o640,
+            uid: 1000,
+            gid: 100,
+            generation: Generation(1),
+            xattrs: vec![(b"user.x".to_vec(), b"\x80".to_vec())],
+        },
         ShadowOp::Remove {
             path: path(b"c"),
             node,

@@ -144,6 +144,7 @@ fn change(operation: &ShadowOp) -> (&'static str, String) {
         ShadowOp::SetAttr { .. } => ("fs.meta", path),
         ShadowOp::SetXattr { name, .. } => ("fs.meta", format!("{path} ({})", escape(name))),
         ShadowOp::Fork { .. } => ("fs.write", format!("{path} (copied for a snapshot)")),
+        ShadowOp::Name { .. } => ("fs.create", path),
         _ => ("shadow", path),
     }
 }
