@@ -324,3 +324,36 @@ fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
     }
     false
 }
+
+/// A large file is not copied for a byte, an ordinary user's as well; and what the host does to it
+/// after the run is told.
+#[test]
+fn a_large_file_costs_a_page_and_a_torn_one_is_named() {
+    let env = TestEnv::with_repository();
+    env.write("big", vec![b'x'; 8 << 20]);
+    let script = "printf y | dd of=big bs=1 seek=5000000 conv=notrunc status=none";
+    let _seen = env.run(script).ok();
+    let seen = env.aegis(&["status", "--json"]).ok();
+    assert!(seen.stdout.contains("\"torn\":[]"), "{}", seen.output());
+    let allocated = env.sh("du -ks ~/.aegis/sessions/*/content | cut -f1").ok();
+    assert!(
+        allocated.stdout.trim().parse::<u64>().unwrap() < 1024,
+        "{}",
+        allocated.output()
+    );
+    let diff = env.aegis(&["diff"]).ok();
+    assert!(diff.stdout.contains("big"), "{}", diff.output());
+    env.write("big", vec![b'z'; 8 << 20]);
+    let seen = env.aegis(&["status", "--json"]).ok();
+    assert!(
+        seen.stdout.contains("\"torn\":[\"big\"]"),
+        "{}",
+        seen.output()
+    );
+    let seen = env.aegis(&["status"]).ok();
+    assert!(
+        seen.stdout.contains("big: the host's file changed"),
+        "{}",
+        seen.output()
+    );
+}

@@ -13,6 +13,7 @@ use crate::error::CommandError;
 use crate::session::pending::unlanded;
 use crate::session::record::MountMode;
 use crate::session::summary::{self, Counts, Effects, Span, Tally};
+use crate::session::torn::torn;
 use crate::session::{self, Record, Session};
 
 /// Shows one session: its state, what it changed, what it was refused.
@@ -55,12 +56,22 @@ fn as_text(session: &Session) -> Result<String, CommandError> {
     for (title, value) in fields {
         let _ok = writeln!(text, "{title:8} {}", shorten(&value));
     }
-    let changed = unlanded(session, session::changes(session)?)?;
+    let changes = session::changes(session)?;
+    for path in torn(session, &changes)? {
+        let name = path.to_string();
+        let name = shorten(&name);
+        let _ok = writeln!(text, "torn     {name}: {TORN}");
+    }
+    let changed = unlanded(session, changes)?;
     for (title, content) in summary::lines(&changed, &Effects::read(session, Span::Whole)?) {
         let _ok = writeln!(text, "{title:8} {content}");
     }
     Ok(text)
 }
+
+/// What a person is told about a file of which a part is lost.
+const TORN: &str = "the host's file changed before all of it was copied; what is missing can not be \
+    read or landed, so write the file anew or remove it in the session";
 
 /// What the kernel enforced in the last run, with what was missing.
 fn tier(record: &Record) -> String {
@@ -95,7 +106,9 @@ fn tallies(tallies: &BTreeMap<(&'static str, String), Tally>, second: &str) -> s
 }
 
 fn as_json(session: &Session) -> Result<String, CommandError> {
-    let counts = Counts::of(&unlanded(session, session::changes(session)?)?);
+    let changes = session::changes(session)?;
+    let torn = torn(session, &changes)?;
+    let counts = Counts::of(&unlanded(session, changes)?);
     let effects = Effects::read(session, Span::Whole)?;
     let mut object = object(session);
     if let Some(fields) = object.as_object_mut() {
@@ -111,6 +124,10 @@ fn as_json(session: &Session) -> Result<String, CommandError> {
         let landed = effects.landings.last();
         let landed = landed.map(|at| json!({"names": effects.landings.names(), "at": at}));
         fields.insert("landed".to_owned(), landed.into());
+        fields.insert(
+            "torn".to_owned(),
+            json!(torn.iter().map(ToString::to_string).collect::<Vec<_>>()),
+        );
         fields.insert("refused".to_owned(), tallies(&effects.refused, "policies"));
         fields.insert("failed".to_owned(), tallies(&effects.failed, "reason"));
         fields.insert("connections".to_owned(), json!(effects.connections));

@@ -22,6 +22,7 @@ pub mod repository;
 pub mod serve;
 pub mod stale;
 pub mod summary;
+pub mod torn;
 pub mod view;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

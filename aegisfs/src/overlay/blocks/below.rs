@@ -140,6 +140,16 @@ impl Below {
         }
     }
 
+    /// Whether something of it is missing for good.
+    pub(super) fn is_torn(&self) -> bool {
+        match self {
+            Self::Host(_) => false,
+            Self::Older(Body::Partial(partial)) => partial.is_torn(),
+            Self::Older(Body::Whole(_)) => false,
+            Self::Lost => true,
+        }
+    }
+
     /// Blocks of 512 bytes that are allocated.
     pub(super) fn blocks(&self) -> u64 {
         let stat = match self {

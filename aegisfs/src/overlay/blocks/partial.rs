@@ -40,7 +40,7 @@ pub(crate) struct Partial {
 impl Partial {
     pub(super) fn new(file: Arc<File>, map: Map, below: Below, keeper: Option<Listener>) -> Self {
         let left = map.missing();
-        let torn = map.header().torn || matches!(below, Below::Lost);
+        let torn = map.header().torn;
         Self {
             file,
             map,
@@ -65,7 +65,8 @@ impl Partial {
 
     /// Whether something is missing for good.
     pub(crate) fn is_torn(&self) -> bool {
-        self.torn.load(Ordering::Acquire) && !self.is_whole()
+        let torn = self.torn.load(Ordering::Acquire) || self.below.is_torn();
+        torn && !self.is_whole()
     }
 
     /// Blocks of 512 bytes that what is still below holds, as far as can be told without looking
@@ -206,6 +207,11 @@ impl Partial {
         self.below.depth()
     }
 
+    /// Whether nothing can be taken from below any more.
+    fn is_given_up(&self) -> bool {
+        self.torn.load(Ordering::Acquire) || matches!(self.below, Below::Lost)
+    }
+
     /// Notes what is known of the host's file while nobody can have written to it.
     pub(super) fn keep_up(&self) {
         if let Some(host) = self.host()
@@ -217,7 +223,7 @@ impl Partial {
 
     /// Reads from below; false when a block of the range came up meanwhile.
     fn read_below(&self, bytes: &mut [u8], offset: u64) -> Result<bool, Errno> {
-        if self.is_torn() {
+        if self.is_given_up() {
             return Err(Errno::IO);
         }
         self.below.read(bytes, offset)?;
@@ -295,7 +301,7 @@ impl Partial {
         let Some((from, until)) = self.map.next_below(at) else {
             return Ok(None);
         };
-        if self.is_torn() {
+        if self.is_given_up() {
             return Err(Errno::IO);
         }
         let until = until.min(from.saturating_add(CHUNK.max(self.map.block())));

@@ -348,6 +348,47 @@ fn what_the_host_changed_while_nobody_looked_is_lost_and_says_so() {
     assert_eq!(all(&body), Ok(Vec::new()));
 }
 
+/// What shows from older content that is torn is what is left of that.
+#[test]
+fn newer_content_over_a_torn_one_has_what_is_left() {
+    let mut bed = Bed::new(&pattern(SIZE));
+    bed.over_host("a", SIZE).write_at(b"ours", 5000).unwrap();
+    bed.over("a.1", "a").write_at(b"next", 50_000).unwrap();
+    bed.blocks = None;
+    let host = OpenOptions::new().write(true).open(bed.host()).unwrap();
+    host.write_all_at(b"host", 70_000).unwrap();
+    bed.start();
+    let body = bed.open("a.1");
+    assert!(matches!(&body, Body::Partial(partial) if partial.is_torn()));
+    let mut bytes = [0; 4];
+    for (at, text) in [(5000, b"ours"), (50_000, b"next")] {
+        assert_eq!(body.read_at(&mut bytes, at), Ok(4));
+        assert_eq!(&bytes, text);
+    }
+    assert_eq!(body.read_at(&mut bytes, 70_000), Err(Errno::IO));
+}
+
+#[test]
+fn content_that_shows_in_newer_content_outlives_its_removal() {
+    let mut bed = Bed::new(&pattern(SIZE));
+    let mut model = pattern(SIZE);
+    bed.over_host("a", SIZE).write_at(b"ours", 5000).unwrap();
+    bed.over("a.1", "a").write_at(b"next", 50_000).unwrap();
+    apply(&mut model, &Op::Write(5000, b"ours".to_vec()));
+    apply(&mut model, &Op::Write(50_000, b"next".to_vec()));
+    bed.blocks().remove("a");
+    bed.restart();
+    let body = bed.open("a.1");
+    assert!(all(&body).unwrap() == model);
+    bed.blocks().remove("a");
+    let Body::Partial(partial) = &body else {
+        panic!("it is not partial");
+    };
+    partial.fill().unwrap();
+    wait_until(|| !bed.content("a").exists() && !bed.has_map("a") && !bed.has_map("a.1"));
+    assert!(fs::read(bed.content("a.1")).unwrap() == model);
+}
+
 #[test]
 fn a_change_of_attributes_is_no_change_of_content() {
     let mut bed = Bed::new(&pattern(SIZE));
