@@ -6,6 +6,7 @@ use std::io;
 use aegis_egress::EgressError;
 use aegis_policies::GateError;
 use aegis_policies::journal::JournalError;
+use aegisfs::overlay::OverlayError;
 
 use crate::sandbox::SandboxError;
 use crate::session::exits::ExitsError;
@@ -19,6 +20,9 @@ pub const OWN_FAILURE: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 /// The command was not found, as shells report it.
 const NOT_FOUND: u8 = 127;
+
+const NEXT_FOR_DAMAGE: &str = "`aegis-os recover` says what is damaged and saves what is left; \
+    `aegis-os audit` shows what lies before the damage; `aegis-os discard` throws the session away";
 
 const SEE_DOCTOR: &str = "`aegis-os doctor` says what this system refuses and how to allow it";
 
@@ -102,6 +106,7 @@ impl CommandError {
     #[must_use]
     pub fn next(&self) -> Option<String> {
         match self {
+            damage if damage.is_damage() => Some(NEXT_FOR_DAMAGE.to_owned()),
             Self::Session(error) => error.next(),
             Self::Project(error) => Some(next_for_project(error).to_owned()),
             Self::NoMount { .. } => Some(SEE_DOCTOR.to_owned()),
@@ -113,6 +118,22 @@ impl CommandError {
             Self::NobodyToAsk { .. } => Some("add `--yes` to agree beforehand".to_owned()),
             Self::Journal(error) => next_for_journal(error),
             Self::Io { .. } | Self::Told { .. } => None,
+        }
+    }
+
+    /// Whether the record of a session is damaged.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        use JournalError::Damaged;
+        match self {
+            Self::Journal(Damaged { .. }) | Self::Serve(ServeError::Journal(Damaged { .. })) => {
+                true
+            }
+            Self::Serve(ServeError::Overlay(error)) => matches!(
+                error,
+                OverlayError::Journal(Damaged { .. }) | OverlayError::Replay { .. }
+            ),
+            _ => false,
         }
     }
 
@@ -130,11 +151,6 @@ impl CommandError {
 fn next_for_journal(error: &JournalError) -> Option<String> {
     match error {
         JournalError::Io { source, .. } => next_for_system(source),
-        JournalError::Damaged { .. } => Some(
-            "`aegis-os audit` shows what lies before the damage; `aegis-os discard` throws the \
-             session away"
-                .to_owned(),
-        ),
         _ => None,
     }
 }

@@ -37,6 +37,16 @@ pub fn changes(
     relocations: Relocations,
 ) -> Result<Vec<Change>, OverlayError> {
     let shadow = replay::replay(session, &relocations, Upto::End)?.shadow;
+    of_shadow(&shadow, session, project, &relocations)
+}
+
+/// [`changes`] of a state that has been replayed.
+pub(crate) fn of_shadow(
+    shadow: &Shadow,
+    session: &SessionDir,
+    project: BorrowedFd<'_>,
+    relocations: &Relocations,
+) -> Result<Vec<Change>, OverlayError> {
     let project = || {
         let project = project.try_clone_to_owned();
         project.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
@@ -45,7 +55,7 @@ pub fn changes(
     let present = LowerRoot::new(project()?, Relocations::default())?;
     let lower = LowerRoot::new(project()?, relocations.clone())?;
     let mut names = Names {
-        shadow: &shadow,
+        shadow,
         lower: &lower,
         session,
         found: BTreeMap::new(),

@@ -36,6 +36,7 @@ mod rename;
 mod replay;
 mod reserve;
 mod rewind;
+pub mod salvage;
 mod shadow;
 mod snapshot;
 mod take;

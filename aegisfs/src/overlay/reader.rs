@@ -45,6 +45,19 @@ impl ContentFile {
         Ok(Self { body, at: 0 })
     }
 
+    /// Opens a file of the host's by its name in the journal.
+    ///
+    /// # Errors
+    /// What the file system said.
+    pub(crate) fn of_host(
+        project: BorrowedFd<'_>,
+        relocations: Relocations,
+        path: &RelPath,
+    ) -> io::Result<Self> {
+        let file = open_host(project, relocations, path)?;
+        Ok(OwnedFd::from(file).into())
+    }
+
     /// Size in bytes.
     ///
     /// # Errors

@@ -65,6 +65,23 @@ pub(crate) fn replay_whole(
     })
 }
 
+/// As much of the state as can be had: up to the first entry that can not be read or does not
+/// follow, which is told with it. `base` gives the checkpoint to begin with, as often as asked.
+pub(crate) fn replay_sound(
+    session: &SessionDir,
+    relocations: &Relocations,
+    base: impl Fn() -> Option<Checkpoint>,
+) -> (Replayed, Option<OverlayError>) {
+    let mut targets = Targets::default();
+    loop {
+        let mut pass = Pass::new(session, relocations, base());
+        let stopped = pass.run(Upto::End, &mut targets);
+        if !pass.again {
+            return (pass.into_replayed(Vec::new()), stopped.err());
+        }
+    }
+}
+
 fn replay_from(
     session: &SessionDir,
     relocations: &Relocations,
@@ -84,8 +101,8 @@ fn replay_from(
         let base = search.found.as_ref().map(|found| found.position.next());
         let mut pass = Pass::new(session, relocations, search.found);
         match (pass.run(upto, &mut targets), base) {
-            (Ok(Pace::Done), _) => return Ok(pass.into_replayed(dismissed)),
-            (Ok(Pace::Again), _) => {}
+            (Ok(()), _) if pass.again => {}
+            (Ok(()), _) => return Ok(pass.into_replayed(dismissed)),
             // Entries that follow from one another do not follow from the checkpoint.
             (Err(OverlayError::Replay { seq, .. }), Some(base)) => {
                 let reason = format!("entry {seq} does not follow from it");
@@ -102,13 +119,6 @@ fn replay_from(
 #[derive(Debug, Default)]
 struct Targets(BTreeMap<Seq, Seq>);
 
-/// How a pass ended.
-enum Pace {
-    Done,
-    /// A rewind goes back to a state that was not kept; it is known now.
-    Again,
-}
-
 /// One way through the journal.
 struct Pass<'a> {
     session: &'a SessionDir,
@@ -117,6 +127,8 @@ struct Pass<'a> {
     /// Where it begins; `None` for entry 0.
     start: Option<Position>,
     position: Position,
+    /// Whether a rewind goes back to a state that was not kept. It is known now, for another pass.
+    again: bool,
     /// The states after the entries that rewinds go back to.
     kept: BTreeMap<Seq, Shadow>,
 }
@@ -137,35 +149,36 @@ impl<'a> Pass<'a> {
             shadow,
             start,
             position: Position::START,
+            again: false,
             kept: BTreeMap::new(),
         }
     }
 
-    fn run(&mut self, upto: Upto, targets: &mut Targets) -> Result<Pace, OverlayError> {
+    /// Goes as far as it is asked to, or can; the position is then behind the last entry whose
+    /// change was made.
+    fn run(&mut self, upto: Upto, targets: &mut Targets) -> Result<(), OverlayError> {
         let directory = self.session.journal();
         let mut entries = match &self.start {
-            Some(start) => journal::read_from(&directory, start)?,
+            // It has been found to fit.
+            Some(start) => journal::read_behind(&directory, start)?,
             None => journal::read(&directory)?,
         };
         let first = entries.position().next();
-        let mut pace = Pace::Done;
         while upto != Upto::Entry(entries.position().next()) {
+            self.position = entries.position().clone();
             let Some(item) = entries.next() else {
                 break;
             };
             let (seq, entry) = item?;
-            if let Event::Rewound { to } = entry.event
-                && targets.note(seq, to)
-                && to >= first
-            {
-                pace = Pace::Again;
+            if let Event::Rewound { to } = entry.event {
+                self.again |= targets.note(seq, to) && to >= first;
             }
-            if matches!(pace, Pace::Done) {
+            if !self.again {
                 self.apply(seq, entry, targets)?;
             }
         }
         self.position = entries.position().clone();
-        Ok(pace)
+        Ok(())
     }
 
     fn apply(

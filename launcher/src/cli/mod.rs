@@ -6,6 +6,7 @@ pub mod discard;
 pub mod doctor;
 pub mod land;
 pub mod mount;
+pub mod recover;
 pub mod resume;
 pub mod review;
 pub mod run;
@@ -59,6 +60,7 @@ enum Command {
     Undo(undo::Args),
     Discard(discard::Args),
     Audit(audit::Args),
+    Recover(recover::Args),
     Doctor(doctor::Args),
 }
 
@@ -76,6 +78,7 @@ impl Command {
             Self::Undo(args) => undo::run(args),
             Self::Discard(args) => discard::run(args),
             Self::Audit(args) => audit::run(args),
+            Self::Recover(args) => recover::run(args),
             Self::Doctor(args) => doctor::run(args),
         }
     }

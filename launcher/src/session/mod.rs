@@ -19,6 +19,7 @@ mod real_tree;
 pub mod record;
 mod remove;
 pub mod repository;
+pub mod rescue;
 pub mod serve;
 pub mod stale;
 pub mod summary;
@@ -34,9 +35,9 @@ use aegisfs::overlay::changes::Change;
 use rustix::fs::{Mode, OFlags, openat};
 
 use crate::error::CommandError;
-use clock::Moment;
 use serve::ServeError;
 
+pub use clock::Moment;
 pub use create::{Purpose, abandon, create};
 pub use error::SessionError;
 pub(crate) use error::next_for_system;

@@ -25,6 +25,8 @@ pub enum Pending {
     Landed,
     /// The session changed nothing.
     Nothing,
+    /// It can not be told: the record of the session is damaged.
+    Damaged,
 }
 
 impl Pending {
@@ -50,6 +52,7 @@ impl Pending {
             Self::Records => "git's records".to_owned(),
             Self::Landed => "landed".to_owned(),
             Self::Nothing => "none".to_owned(),
+            Self::Damaged => "damaged".to_owned(),
         }
     }
 }
@@ -59,7 +62,10 @@ fn look(id: &SessionId) -> Option<Pending> {
     if session.is_live() {
         return None;
     }
-    let changed = changes(&session).ok()?;
+    let changed = match changes(&session) {
+        Err(error) if error.is_damage() => return Some(Pending::Damaged),
+        changed => changed.ok()?,
+    };
     let has_changed = !changed.is_empty();
     let left = unlanded(&session, changed).ok()?;
     Some(match (Counts::of(&left).names(), left.is_empty()) {

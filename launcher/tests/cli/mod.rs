@@ -4,6 +4,7 @@ mod keeper;
 mod limits;
 mod mounts;
 mod places;
+mod recover;
 mod repository;
 mod runs;
 mod sessions;

@@ -232,6 +232,15 @@ pub fn read_from(directory: &Path, position: &Position) -> Result<Entries, Journ
     Entries::open_at(directory, position)
 }
 
+/// [`read_from`] that does not ask for the segments before: for what can be saved of a journal that
+/// is damaged there.
+///
+/// # Errors
+/// As for [`read_from`].
+pub fn read_behind(directory: &Path, position: &Position) -> Result<Entries, JournalError> {
+    Entries::open_behind(directory, position)
+}
+
 impl JournalError {
     fn io(segment: &Path, source: io::Error) -> Self {
         Self::Io {

@@ -53,21 +53,22 @@ impl Entries {
 
     /// The entries behind a position, which must be one of this journal.
     pub(super) fn open_at(directory: &Path, position: &Position) -> Result<Self, JournalError> {
-        let unfit = |reason| JournalError::Unfit {
-            segment: segment::path(directory, position.segment),
-            reason,
-        };
         let before = segment::list(directory)?;
         if !before
             .into_iter()
             .take_while(|index| *index <= position.segment)
             .eq(0..=position.segment)
         {
-            return Err(unfit("a segment before it is missing"));
+            return Err(unfit(directory, position, "a segment before it is missing"));
         }
+        Self::open_behind(directory, position)
+    }
+
+    /// The same, whatever became of the segments before.
+    pub(super) fn open_behind(directory: &Path, position: &Position) -> Result<Self, JournalError> {
         let mut segment = Segment::open(directory, position)?;
         match segment.misfit(position)? {
-            Some(reason) => Err(unfit(reason)),
+            Some(reason) => Err(unfit(directory, position, reason)),
             None => Ok(Self::at(directory, position.clone(), segment)),
         }
     }
@@ -316,6 +317,13 @@ impl Segment {
             seq: position.next(),
             reason,
         }
+    }
+}
+
+fn unfit(directory: &Path, position: &Position, reason: &'static str) -> JournalError {
+    JournalError::Unfit {
+        segment: segment::path(directory, position.segment),
+        reason,
     }
 }
 

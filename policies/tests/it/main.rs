@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can not go on has failed")]
 
+mod damage;
 mod default_policy;
 mod entries;
 mod gate;

@@ -7,7 +7,7 @@
 mod file;
 mod keeper;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod verify;
 
 use std::path::PathBuf;
@@ -62,6 +62,30 @@ pub(crate) fn newest(session: &SessionDir, relocations: &Relocations, limit: Seq
     };
     search.found = find(session, limit, &mut search.dismissed, read);
     search
+}
+
+/// The entries behind which there are checkpoints, newest first.
+pub(crate) fn list(session: &SessionDir) -> Vec<Seq> {
+    let folder = Folder::open(session).ok().flatten();
+    let seqs = folder.map_or(Ok(Vec::new()), |folder| folder.list());
+    seqs.unwrap_or_default()
+}
+
+/// One of them, when it can be read, was taken with the same `relocations`, and fits the segment that
+/// it is in, whatever became of those before.
+pub(crate) fn salvage(
+    session: &SessionDir,
+    relocations: &Relocations,
+    seq: Seq,
+) -> Option<Checkpoint> {
+    let opened = Folder::open(session).ok()??.read(seq).ok()?;
+    let position = opened.head.position.clone();
+    journal::read_behind(&session.journal(), &position).ok()?;
+    if opened.head.relocations != *relocations {
+        return None;
+    }
+    let shadow = opened.shadow().ok()?;
+    Some(Checkpoint { position, shadow })
 }
 
 /// Opens the journal of an earlier run, as [`Journal::resume`] does, but verifies only what lies

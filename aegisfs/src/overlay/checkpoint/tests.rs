@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use aegis_policies::journal::{Event, ShadowOp, SnapshotCause, VerdictId};
+use aegis_policies::journal::{Event, Options, ShadowOp, SnapshotCause, VerdictId};
 use aegis_policies::{Journal, RelPath};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -17,7 +17,7 @@ use super::*;
 
 /// What makes a journal.
 #[derive(Clone, Debug)]
-enum Step {
+pub(crate) enum Step {
     Change(Box<ShadowOp>),
     Snapshot,
     Rewind(Index),
@@ -25,7 +25,7 @@ enum Step {
     Checkpoint,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         20 => operation().prop_map(|operation| Step::Change(operation.into())),
         2 => Just(Step::Snapshot),
@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// A session that has a journal and nothing else.
-struct Bed {
+pub(crate) struct Bed {
     root: tempfile::TempDir,
 }
 
@@ -47,14 +47,18 @@ impl Bed {
         Self { root }
     }
 
-    fn session(&self) -> SessionDir {
+    pub(crate) fn session(&self) -> SessionDir {
         SessionDir::new(self.root.path().to_owned())
     }
 
     /// A session with these steps behind it, as far as they fit.
-    fn walked(steps: Vec<Step>) -> Self {
+    pub(crate) fn walked(steps: Vec<Step>) -> Self {
         let bed = Self::new();
-        let journal = Journal::create(&bed.session().journal()).unwrap();
+        let options = Options {
+            segment_bytes: 1500,
+            ..Options::default()
+        };
+        let journal = Journal::create_with(&bed.session().journal(), options).unwrap();
         for step in steps {
             bed.walk(&journal, step);
         }
@@ -84,11 +88,11 @@ impl Bed {
         journal.append(0, VerdictId(0), event).unwrap();
     }
 
-    fn replayed(&self) -> Replayed {
+    pub(crate) fn replayed(&self) -> Replayed {
         replay(&self.session(), &Relocations::default(), Upto::End).unwrap()
     }
 
-    fn checkpoint(&self) {
+    pub(crate) fn checkpoint(&self) {
         let replayed = self.replayed();
         let folder = Folder::make(&self.session()).unwrap();
         let none = Relocations::default();
@@ -107,7 +111,7 @@ impl Bed {
     }
 }
 
-fn whole(bed: &Bed, upto: Upto) -> Shadow {
+pub(crate) fn whole(bed: &Bed, upto: Upto) -> Shadow {
     replay_whole(&bed.session(), &Relocations::default(), upto)
         .unwrap()
         .shadow
@@ -162,7 +166,7 @@ proptest! {
 }
 
 /// Entries that change a tree, one after the other.
-fn made(count: u64) -> Vec<Step> {
+pub(crate) fn made(count: u64) -> Vec<Step> {
     let make = |number: u64| {
         let operation = ShadowOp::Create {
             path: RelPath::parse(format!("made-{number}").as_bytes()).unwrap(),
@@ -203,7 +207,9 @@ fn a_checkpoint_of_another_journal_is_not_used() {
 fn a_checkpoint_behind_the_end_of_the_journal_is_not_used() {
     let bed = Bed::walked(made(20));
     bed.checkpoint();
-    let segment = bed.session().journal().join("00000000.aej");
+    let names = fs::read_dir(bed.session().journal()).unwrap();
+    let last = names.map(|name| name.unwrap().path()).max();
+    let segment = last.unwrap();
     let length = fs::metadata(&segment).unwrap().len();
     let file = fs::OpenOptions::new().write(true).open(&segment).unwrap();
     file.set_len(length - 10).unwrap();
