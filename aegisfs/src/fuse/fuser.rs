@@ -24,8 +24,6 @@ use crate::overlay::{Attr, Caller, Durable, HandleId, SetAttr, SetTime};
 /// Bytes in one write, and so the most that one request carries; the kernel's own limit is as high
 /// (`fs.fuse.max_pages_limit`, 256 pages).
 const MOST_WRITTEN: u32 = 1 << 20;
-/// The tree is not exported by NFS, which alone asks for others.
-const GENERATION: Generation = Generation(0);
 
 /// The requests in fuser's terms.
 #[derive(Debug)]
@@ -89,7 +87,7 @@ impl Filesystem for Adapter {
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.requests.lookup(parent.0, name.as_bytes()) {
             Ok(Lookup::Found(named)) => reply_entry(Ok(named), reply),
-            Ok(Lookup::Missing(lifetime)) => reply.entry(&lifetime, &absent(), GENERATION),
+            Ok(Lookup::Missing(lifetime)) => reply.entry(&lifetime, &absent(), Generation(0)),
             Err(errno) => reply.error(number(errno)),
         }
     }
@@ -266,7 +264,7 @@ impl Filesystem for Adapter {
             Ok((named, opened)) => reply.created(
                 &named.lifetime,
                 &attributes(&named.shown.attr),
-                GENERATION,
+                Generation(named.generation.into()),
                 FileHandle(opened.handle.0),
                 open_flags(opened),
             ),
@@ -408,7 +406,8 @@ impl Filesystem for Adapter {
             // fuser packs one lifetime for the name and the attributes.
             let lifetime = listed.named.lifetime.min(listed.named.shown.lifetime);
             let name = OsStr::from_bytes(&entry.name);
-            if reply.add(attr.ino, next, name, &lifetime, &attr, GENERATION) {
+            let generation = Generation(listed.named.generation.into());
+            if reply.add(attr.ino, next, name, &lifetime, &attr, generation) {
                 self.requests.unlisted(&listed);
                 break;
             }
@@ -567,7 +566,7 @@ fn reply_entry(named: Result<Named, rustix::io::Errno>, reply: ReplyEntry) {
             &named.shown.lifetime,
             &named.lifetime,
             &attributes(&named.shown.attr),
-            GENERATION,
+            Generation(named.generation.into()),
         ),
         Err(errno) => reply.error(number(errno)),
     }

@@ -26,7 +26,7 @@ const ATTEMPTS: usize = 16;
 /// The face of the overlay, with the gate in front of it.
 #[derive(Debug)]
 pub struct Guard {
-    overlay: Overlay,
+    overlay: Arc<Overlay>,
     gate: Arc<Gate>,
     agent: Arc<str>,
     /// Held for writing while something is moved: no name may appear between the moment that a
@@ -39,7 +39,7 @@ impl Guard {
     #[must_use]
     pub fn new(overlay: Overlay, gate: Arc<Gate>, agent: Arc<str>) -> Self {
         Self {
-            overlay,
+            overlay: Arc::new(overlay),
             gate,
             agent,
             moves: RwLock::new(()),
@@ -48,7 +48,7 @@ impl Guard {
 
     /// The tree behind the guard, for what needs no permit.
     #[must_use]
-    pub const fn overlay(&self) -> &Overlay {
+    pub const fn overlay(&self) -> &Arc<Overlay> {
         &self.overlay
     }
 

@@ -1,7 +1,7 @@
 //! Attributes: what a stat(2) says, and what the agent is shown.
 
 use aegis_policies::journal::{Baseline, NodeId, NodeKind};
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Statx, StatxFlags, StatxTimestamp, makedev};
 
 use super::shadow::{Folder, Node, Touched};
 
@@ -25,6 +25,9 @@ pub(crate) struct Stat {
     pub(crate) atime: i64,
     pub(crate) mtime: i64,
     pub(crate) ctime: i64,
+    /// When the inode was made; 0 where that was not asked for or is not known. A file system gives
+    /// the number of an inode that is gone to a new one.
+    pub(crate) born: i64,
 }
 
 /// The attributes that the agent is shown.
@@ -54,8 +57,9 @@ pub struct Attr {
     pub mtime: i64,
     /// Status change time in nanoseconds since the Unix epoch.
     pub ctime: i64,
-    /// Whether the host can change them, so that they must not be trusted for long.
-    pub follows_host: bool,
+    /// Whether the host can change them without our being told, so that they must not be trusted
+    /// for long.
+    pub unannounced: bool,
 }
 
 impl Stat {
@@ -94,7 +98,7 @@ impl Stat {
             atime: self.atime,
             mtime: self.mtime,
             ctime: self.ctime,
-            follows_host: true,
+            unannounced: true,
         }
     }
 }
@@ -118,7 +122,7 @@ impl Attr {
         folder: Option<&Folder>,
     ) -> Self {
         let mut attr = base.map_or_else(|| Self::remembered(id, node), |stat| stat.shown(id));
-        attr.follows_host = node.origin.is_some() && node.content.is_none();
+        attr.unannounced = node.origin.is_some() && node.content.is_none();
         if node.content.is_some() {
             attr.kind = FileType::RegularFile;
             attr.rdev = 0;
@@ -173,7 +177,7 @@ impl Attr {
             atime: node.changed,
             mtime: node.changed,
             ctime: node.changed,
-            follows_host: false,
+            unannounced: false,
         };
         let Some(origin) = &node.origin else {
             return blank;
@@ -209,7 +213,7 @@ impl Attr {
             atime: at,
             mtime: at,
             ctime: at,
-            follows_host: true,
+            unannounced: true,
         };
         if let Some(folder) = folder {
             attr.add_folder(folder, None);
@@ -248,6 +252,31 @@ impl From<rustix::fs::Stat> for Stat {
             atime: nanoseconds(stat.st_atime, stat.st_atime_nsec),
             mtime: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
             ctime: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
+            born: 0,
+        }
+    }
+}
+
+impl From<Statx> for Stat {
+    fn from(stat: Statx) -> Self {
+        let time = |it: StatxTimestamp| nanoseconds(it.tv_sec, it.tv_nsec.into());
+        let mode = u32::from(stat.stx_mode);
+        let knows_birth = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
+        Self {
+            dev: makedev(stat.stx_dev_major, stat.stx_dev_minor),
+            ino: stat.stx_ino,
+            kind: FileType::from_raw_mode(mode),
+            mode: mode & 0o7777,
+            nlink: stat.stx_nlink.into(),
+            uid: stat.stx_uid,
+            gid: stat.stx_gid,
+            rdev: makedev(stat.stx_rdev_major, stat.stx_rdev_minor),
+            size: stat.stx_size,
+            blocks: stat.stx_blocks,
+            atime: time(stat.stx_atime),
+            mtime: time(stat.stx_mtime),
+            ctime: time(stat.stx_ctime),
+            born: if knows_birth { time(stat.stx_btime) } else { 0 },
         }
     }
 }

@@ -144,10 +144,11 @@ impl Overlay {
         let attr = self
             .attr_of_found(shadow, &found)?
             .ok_or(OverlayError::Stale)?;
-        self.remember(&found);
+        let inode = self.remember_own(shadow, attr.node);
         Ok(Entry {
             attr,
-            follows_host: false,
+            generation: inode.generation(),
+            unannounced: false,
         })
     }
 }

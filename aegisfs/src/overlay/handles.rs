@@ -89,7 +89,10 @@ impl Overlay {
             }
             self.named(&shadow, &permit, &found.unwrap_or(Found::Missing), id)?
         };
-        let keep_cache = remember_version(&inode, &backing)?;
+        let seen = remember_version(&inode, &backing)?;
+        if !seen.attributes {
+            self.take_back(&inode);
+        }
         if access.reads()
             && let Some(path) = path
             && first_read(&inode, permit.actor().pid)
@@ -111,8 +114,17 @@ impl Overlay {
         );
         Ok(Opened {
             handle: HandleId(handle),
-            keep_cache,
+            keep_cache: seen.attributes && seen.pages,
         })
+    }
+
+    /// Makes the kernel ask for attributes again: the host has changed the file since it was told,
+    /// and no event said so (a store through a mapping raises none, inotify(7)).
+    fn take_back(&self, inode: &Inode) {
+        inode.shown.clear();
+        if let Some(kernel) = self.kernel() {
+            kernel.forget_attributes(inode.id);
+        }
     }
 
     /// Closes a handle; one that wrote leaves a record of how much.
@@ -262,15 +274,26 @@ impl Backing {
     }
 }
 
-/// Notes which version the kernel is about to cache; returns whether it is the one it may have.
-fn remember_version(inode: &Inode, backing: &Backing) -> Result<bool> {
+/// Notes which version the kernel is about to cache.
+fn remember_version(inode: &Inode, backing: &Backing) -> Result<Seen> {
     let version = match backing {
         Backing::Closed => return Err(OverlayError::Stale),
         Backing::Lower(file) => Stat::from(fstat(file.as_ref())?).version(),
         Backing::Upper(..) => OWN,
     };
-    let mut cached = inode.cached.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(cached.replace(version) == Some(version))
+    let seen = Seen {
+        attributes: matches!(backing, Backing::Upper(..)) || inode.shown.is(version),
+        pages: inode.cached.is(version),
+    };
+    inode.cached.set(version);
+    Ok(seen)
+}
+
+/// What the kernel has of the version that is opened.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    attributes: bool,
+    pages: bool,
 }
 
 fn first_read(inode: &Inode, pid: u32) -> bool {

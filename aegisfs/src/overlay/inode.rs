@@ -1,34 +1,53 @@
 //! The nodes that the kernel knows. An untouched node of the host is here from its first lookup to
 //! its last forget; what the session touched is in the shadow, and here while the kernel holds it.
 
-use std::collections::HashMap;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use aegis_policies::RelPath;
-use aegis_policies::journal::{Generation, LowerFile, NodeId};
+use aegis_policies::journal::{Generation, NodeId};
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 
 use super::attr::{Stat, Version};
 use super::blocks::Body;
-use super::shadow::{FIRST_MADE, Place, Shadow};
+use super::shadow::{FIRST_MADE, Shadow};
 
+/// The kernel compares generations as signed numbers of 32 bits.
+const GENERATIONS: u32 = i32::MAX as u32;
 /// Names remembered for an untouched file with several.
 const NAMES: usize = 8;
+
+/// A name of the host's: the directory's node, and the name in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LowerName {
+    pub(crate) folder: NodeId,
+    pub(crate) name: Box<[u8]>,
+}
+
+/// What the host has of a node.
+#[derive(Debug, Default)]
+struct LowerSide {
+    /// Device and number of the inode; zeros when the host has none.
+    identity: (u64, u64),
+    /// When the inode was made, in nanoseconds since the Unix epoch; 0 when that is not known.
+    born: i64,
+    /// How many inodes the host has had with this number, less one.
+    generation: u32,
+    /// Its names, newest first.
+    names: Vec<LowerName>,
+}
 
 /// A node that the kernel knows.
 #[derive(Debug)]
 pub(crate) struct Inode {
     pub(crate) id: NodeId,
-    identity: Mutex<(u64, u64)>,
     /// Whether it is a directory. The host may use the number of a file for a directory later.
     directory: AtomicBool,
     /// Whether it has never had a name.
     nameless: AtomicBool,
-    /// Where the host has it, newest first.
-    lower: Mutex<Vec<RelPath>>,
+    lower: Mutex<LowerSide>,
     /// Lookups less forgets; changes only under the table's lock on the node.
     lookups: AtomicU64,
     /// Handles; changes only with `backing` locked.
@@ -39,9 +58,15 @@ pub(crate) struct Inode {
     pub(crate) seen: AtomicU64,
     /// The processes whose first read has been recorded.
     pub(crate) readers: Mutex<Vec<u32>>,
-    /// The version that the kernel may have in its page cache.
-    pub(crate) cached: Mutex<Option<Version>>,
+    /// The version of the pages that the kernel may have.
+    pub(crate) cached: VersionCell,
+    /// The version of the attributes that the kernel was told last.
+    pub(crate) shown: VersionCell,
 }
+
+/// Remembers a version by its hash, in eight bytes: there are as many as there are nodes.
+#[derive(Debug, Default)]
+pub(crate) struct VersionCell(AtomicU64);
 
 /// What the handles of a node share, so that one opened before copy-up sees what is written after.
 #[derive(Debug, Default)]
@@ -65,10 +90,9 @@ pub(crate) struct InodeTable {
 }
 
 impl Inode {
-    fn new(id: NodeId, identity: (u64, u64)) -> Self {
+    fn new(id: NodeId) -> Self {
         Self {
             id,
-            identity: Mutex::new(identity),
             directory: AtomicBool::new(false),
             nameless: AtomicBool::new(false),
             lower: Mutex::default(),
@@ -77,13 +101,9 @@ impl Inode {
             backing: RwLock::default(),
             seen: AtomicU64::new(0),
             readers: Mutex::default(),
-            cached: Mutex::default(),
+            cached: VersionCell::default(),
+            shown: VersionCell::default(),
         }
-    }
-
-    /// Device and number of the host's inode; zeros when the host has none.
-    pub(crate) fn identity(&self) -> (u64, u64) {
-        *self.identity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it is a directory.
@@ -110,23 +130,100 @@ impl Inode {
         }
     }
 
+    /// Device and number of the host's inode; zeros when the host has none.
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        self.lower().identity
+    }
+
     /// The host's names that led here, newest first.
-    pub(crate) fn lower_names(&self) -> Vec<RelPath> {
-        self.names().clone()
+    pub(crate) fn lower_names(&self) -> Vec<LowerName> {
+        self.lower().names.clone()
     }
 
-    fn names(&self) -> MutexGuard<'_, Vec<RelPath>> {
-        self.lower.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The newest of the host's names that led here.
+    pub(crate) fn newest_name(&self) -> Option<LowerName> {
+        self.lower().names.first().cloned()
     }
 
-    fn note_name(&self, path: &RelPath) {
-        let mut names = self.names();
-        if names.first() != Some(path) {
-            names.retain(|name| name != path);
-            names.insert(0, path.clone());
-            names.truncate(NAMES);
+    /// Notes which inode of the host's it is: device and number, and when it was made.
+    pub(crate) fn note_identity(&self, identity: (u64, u64), born: i64) {
+        let mut lower = self.lower();
+        if lower.identity == (0, 0) {
+            lower.identity = identity;
+        }
+        if lower.born != 0 && born != 0 && lower.born != born {
+            // The host has given the number to another. To the kernel it is another as well.
+            lower.generation = lower.generation.wrapping_add(1) & GENERATIONS;
+            lower.names.clear();
+            self.cached.clear();
+            let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+            readers.clear();
+        }
+        if born != 0 {
+            lower.born = born;
         }
     }
+
+    /// Tells the inodes apart that the host has had with this number.
+    pub(crate) fn generation(&self) -> u32 {
+        self.lower().generation
+    }
+
+    /// Notes a name of the host's that led here.
+    pub(crate) fn note_name(&self, folder: NodeId, name: &[u8]) {
+        self.lower().note(folder, name);
+    }
+
+    fn lower(&self) -> MutexGuard<'_, LowerSide> {
+        self.lower.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LowerName {
+    fn is(&self, folder: NodeId, name: &[u8]) -> bool {
+        self.folder == folder && *self.name == *name
+    }
+}
+
+impl LowerSide {
+    fn note(&mut self, folder: NodeId, name: &[u8]) {
+        if self.names.first().is_some_and(|it| it.is(folder, name)) {
+            return;
+        }
+        self.names.retain(|it| !it.is(folder, name));
+        let newest = LowerName {
+            folder,
+            name: name.into(),
+        };
+        // Nearly every node has one name: a list that is one long, not the four of `Vec::insert`.
+        self.names.reserve_exact(1);
+        self.names.insert(0, newest);
+        self.names.truncate(NAMES);
+    }
+}
+
+impl VersionCell {
+    /// Whether this is the version that is remembered.
+    pub(crate) fn is(&self, version: Version) -> bool {
+        self.0.load(Ordering::Relaxed) == hash(version)
+    }
+
+    /// Remembers a version.
+    pub(crate) fn set(&self, version: Version) {
+        self.0.store(hash(version), Ordering::Relaxed);
+    }
+
+    /// Remembers none.
+    pub(crate) fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Never zero, which stands for no version.
+fn hash(version: Version) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    version.hash(&mut hasher);
+    hasher.finish() | 1
 }
 
 impl InodeTable {
@@ -177,47 +274,35 @@ impl InodeTable {
         self.inodes.iter().map(|inode| *inode.key()).collect()
     }
 
-    /// The host's directories that the kernel knows, by their names there.
-    pub(crate) fn lower_folders(&self) -> HashMap<RelPath, NodeId> {
+    /// The directories that the kernel knows.
+    pub(crate) fn folders(&self) -> Vec<Arc<Inode>> {
         let folders = self.inodes.iter().filter(|inode| inode.is_folder());
-        folders
-            .flat_map(|inode| {
-                let names = inode.lower_names().into_iter();
-                names.map(|name| (name, inode.id)).collect::<Vec<_>>()
-            })
-            .collect()
+        folders.map(|inode| Arc::clone(&inode)).collect()
     }
 
     /// Makes a node of the session one of the host's again.
-    pub(crate) fn give_back(&self, inode: &Inode, lower: &LowerFile, directory: bool) {
-        let identity = (lower.dev, lower.ino);
-        let mut before = inode
-            .identity
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *before = identity;
-        drop(before);
+    pub(crate) fn give_back(&self, inode: &Inode, identity: (u64, u64), directory: bool) {
+        inode.lower().identity = identity;
         inode.directory.store(directory, Ordering::Relaxed);
-        inode.note_name(&lower.path);
         if inode.id.0 >= FIRST_MADE {
             self.foreign.insert(identity, inode.id);
         }
     }
 
     /// Counts a lookup that is about to be answered.
-    pub(crate) fn remember(
-        &self,
-        id: NodeId,
-        identity: (u64, u64),
-        directory: bool,
-        lower: Option<&RelPath>,
-    ) {
-        let fresh = || Arc::new(Inode::new(id, identity));
-        let inode = self.inodes.entry(id).or_insert_with(fresh);
+    pub(crate) fn remember(&self, id: NodeId, directory: bool) -> Arc<Inode> {
+        let inode = self.inodes.entry(id);
+        let inode = inode.or_insert_with(|| Arc::new(Inode::new(id)));
         inode.lookups.fetch_add(1, Ordering::Relaxed);
         inode.directory.store(directory, Ordering::Relaxed);
-        if let Some(lower) = lower {
-            inode.note_name(lower);
+        Arc::clone(&inode)
+    }
+
+    /// Drops the number of an inode that turned out to be unknown to the kernel.
+    pub(crate) fn drop_foreign(&self, identity: (u64, u64), id: NodeId) {
+        if self.find(id).is_none() {
+            self.foreign
+                .remove_if(&identity, |_, foreign| *foreign == id);
         }
     }
 
@@ -235,17 +320,10 @@ impl InodeTable {
         }
     }
 
-    /// Notes a name of the host's that led to a node.
-    pub(crate) fn note_name(&self, id: NodeId, place: &Place) {
-        if let (Some(inode), Some(lower)) = (self.find(id), place.lower()) {
-            inode.note_name(&lower);
-        }
-    }
-
-    /// Takes lookups back; returns whether the kernel has dropped the node.
-    pub(crate) fn forget(&self, id: NodeId, count: u64) -> bool {
+    /// Takes lookups back; returns the node when the kernel has dropped it.
+    pub(crate) fn forget(&self, id: NodeId, count: u64) -> Option<Arc<Inode>> {
         let Entry::Occupied(entry) = self.inodes.entry(id) else {
-            return false;
+            return None;
         };
         let before = entry.get().lookups.load(Ordering::Relaxed);
         entry
@@ -253,11 +331,11 @@ impl InodeTable {
             .lookups
             .store(before.saturating_sub(count), Ordering::Relaxed);
         if before > count || entry.get().is_open() {
-            return false;
+            return None;
         }
         let inode = entry.remove();
         self.foreign
             .remove_if(&inode.identity(), |_, foreign| *foreign == inode.id);
-        true
+        Some(inode)
     }
 }

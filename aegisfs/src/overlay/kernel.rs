@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use aegis_policies::journal::NodeId;
 
 use super::Overlay;
-use super::shadow::{FolderKey, Place, Shadow};
+use super::shadow::{FolderKey, Place};
 
 /// The kernel's memory of a mount: names that lead somewhere, names that do not, attributes,
 /// listings and pages.
@@ -25,6 +25,12 @@ pub trait KernelCache: Debug + Send + Sync {
     /// may call it.
     fn forget_attributes(&self, id: NodeId);
 
+    /// Waits until no lookup and no listing of a directory is under way.
+    fn settle(&self, folder: NodeId) {
+        // To forget a name waits for them; this one can not be there.
+        self.forget_name(folder, b"/");
+    }
+
     /// Forgets every name at once; returns whether this kernel can (`FUSE_NOTIFY_INC_EPOCH`, Linux
     /// 6.16).
     fn forget_all(&self) -> bool;
@@ -38,10 +44,14 @@ pub struct KnownNames {
 }
 
 impl Overlay {
-    /// Makes known who is to be told what the kernel must forget. The newest one counts.
-    pub fn attach_kernel(&self, kernel: Arc<dyn KernelCache>) {
+    /// Makes known who is to be told what the kernel must forget, and starts to follow the host.
+    /// The newest one counts.
+    pub fn attach_kernel(self: &Arc<Self>, kernel: Arc<dyn KernelCache>) {
+        let forgets_all = kernel.forget_all();
         let mut attached = self.kernel.write().unwrap_or_else(PoisonError::into_inner);
         *attached = Some(kernel);
+        drop(attached);
+        self.follow(forgets_all);
     }
 
     /// The kernel's memory of this tree, while it is mounted.
@@ -56,21 +66,23 @@ impl Overlay {
     pub fn known_names(&self) -> KnownNames {
         let shadow = self.read();
         let nodes = self.inodes.known();
+        let mut names = Vec::new();
         let mut parents: HashMap<FolderKey, NodeId> = HashMap::new();
         for id in nodes.iter().copied().chain([self.root()]) {
+            if let Some(inode) = self.inodes.find(id) {
+                let hosts = inode.lower_names().into_iter();
+                names.extend(hosts.map(|it| (it.folder, it.name)));
+            }
             if let Ok(folder) = self.folder_of(&shadow, id) {
                 parents.insert(folder, id);
             }
         }
-        let places = nodes.iter().flat_map(|id| self.places_of(&shadow, *id));
-        let named = places.filter_map(|place| {
-            let parent = parents.get(&place.folder)?;
-            Some((*parent, place.name))
-        });
-        KnownNames {
-            names: named.collect(),
-            nodes,
+        let own = nodes.iter().filter_map(|id| shadow.node(*id));
+        for Place { folder, name } in own.flat_map(|node| &node.names) {
+            let parent = parents.get(folder).copied();
+            names.extend(parent.map(|parent| (parent, name.clone())));
         }
+        KnownNames { names, nodes }
     }
 
     /// Makes the kernel ask again for everything: the tree has become another one. `known` was
@@ -90,19 +102,5 @@ impl Overlay {
         for id in known.nodes.iter().copied().chain([self.root()]) {
             kernel.forget_node(id);
         }
-    }
-
-    /// Every place whose name leads to a node, on the host or in the session.
-    fn places_of(&self, shadow: &Shadow, id: NodeId) -> Vec<Place> {
-        let lower = self.inodes.find(id).map(|inode| inode.lower_names());
-        let hosts = lower.into_iter().flatten().filter_map(|path| {
-            let (folder, name) = path.split_last()?;
-            Some(Place {
-                folder: FolderKey::Lower(folder),
-                name: name.into(),
-            })
-        });
-        let own = shadow.node(id).map(|node| node.names.clone());
-        hosts.chain(own.into_iter().flatten()).collect()
     }
 }

@@ -5,7 +5,7 @@ use aegis_policies::journal::{NodeId, NodeKind};
 use rustix::io::Errno;
 
 use super::Attr;
-use super::found::Found;
+use super::found::{Found, Within};
 use super::shadow::{FolderKey, Place, Shadow};
 use super::{Overlay, OverlayError, Result};
 
@@ -22,8 +22,8 @@ pub enum Lookup {
     Found(Entry),
     /// There is no such name.
     Missing {
-        /// Whether the host could make it appear.
-        follows_host: bool,
+        /// Whether the host can make it appear without our being told.
+        unannounced: bool,
     },
 }
 
@@ -32,8 +32,10 @@ pub enum Lookup {
 pub struct Entry {
     /// The node's attributes.
     pub attr: Attr,
-    /// Whether the host could make the name lead elsewhere.
-    pub follows_host: bool,
+    /// Tells it from others that the host has had with its number.
+    pub generation: u32,
+    /// Whether the host can make the name lead elsewhere without our being told.
+    pub unannounced: bool,
 }
 
 /// The names of a node.
@@ -53,26 +55,44 @@ impl Overlay {
     pub fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Lookup> {
         check_name(name)?;
         let shadow = self.read();
-        let folder = self.folder_of(&shadow, parent)?;
-        let found = self.find(&shadow, &folder, name)?;
-        let explicit = shadow.child(&folder, name).is_some();
-        let follows_host = !explicit && matches!(folder, FolderKey::Lower(_));
-        match self.attr_of_found(&shadow, &found)? {
-            Some(attr) => {
-                self.remember(&found);
-                if let (Found::Node(id), false) = (&found, explicit) {
+        let within = self.within(&shadow, parent)?;
+        self.lookup_within(&shadow, &within, name)
+    }
+
+    /// Finds a name in a directory that is being looked into.
+    pub(super) fn lookup_within(
+        &self,
+        shadow: &Shadow,
+        within: &Within,
+        name: &[u8],
+    ) -> Result<Lookup> {
+        let mut found = self.find_within(shadow, within, name)?;
+        let explicit = shadow.child(&within.key, name).is_some();
+        let own = explicit || matches!(within.key, FolderKey::Made(_));
+        let unannounced = !own && !within.announced;
+        let Some(inode) = self.remember(shadow, &found, within.id, name) else {
+            // That a name leads nowhere can be taken back only if all such answers can.
+            let unannounced = unannounced || (!own && !self.watches.can_forget_all());
+            return Ok(Lookup::Missing { unannounced });
+        };
+        // After the reference is counted: a watch goes with the last one.
+        self.watch_found(shadow, Some(within), &mut found);
+        match self.attr_of_found(shadow, &found) {
+            Ok(Some(attr)) => {
+                if let (Found::Node(_), false) = (&found, explicit) {
                     // A further name of the host's for a node that was touched by another.
-                    self.inodes.note_name(
-                        *id,
-                        &Place {
-                            folder,
-                            name: name.into(),
-                        },
-                    );
+                    inode.note_name(within.id, name);
                 }
-                Ok(Lookup::Found(Entry { attr, follows_host }))
+                Ok(Lookup::Found(Entry {
+                    attr,
+                    generation: inode.generation(),
+                    unannounced,
+                }))
             }
-            None => Ok(Lookup::Missing { follows_host }),
+            gone => {
+                self.inodes.forget(inode.id, 1);
+                gone.map(|_| Lookup::Missing { unannounced: true })
+            }
         }
     }
 
@@ -83,9 +103,12 @@ impl Overlay {
     pub fn getattr(&self, id: NodeId) -> Result<Attr> {
         let shadow = self.read();
         match self.locate(&shadow, id) {
-            Ok(found) => self
-                .attr_of_found(&shadow, &found)?
-                .ok_or(Errno::NOENT.into()),
+            Ok(mut found) => {
+                self.watch_found(&shadow, None, &mut found);
+                self.note_shown(&found);
+                self.attr_of_found(&shadow, &found)?
+                    .ok_or(Errno::NOENT.into())
+            }
             Err(error) => {
                 drop(shadow);
                 self.attr_of_open(id).ok_or(error)
@@ -143,7 +166,7 @@ impl Overlay {
         let found = self.find(&shadow, &folder, name)?;
         if let Found::Lower(lower) = &found {
             // So that its names can be asked for: `names` is answered from the table.
-            self.remember(&found);
+            self.remember(&shadow, &found, parent, name);
             let attr = self.attr_of_found(&shadow, &found);
             drop(shadow);
             self.forget(lower.id, 1);

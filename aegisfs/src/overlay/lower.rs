@@ -7,15 +7,15 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use aegis_policies::RelPath;
 use aegis_policies::journal::{Baseline, LowerFile, NodeKind};
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, StatVfs, fgetxattr, flistxattr, fstat,
-    fstatvfs, openat2, readlinkat, statat,
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, StatVfs, StatxFlags, fgetxattr, flistxattr,
+    fstat, fstatvfs, openat2, readlinkat, statx,
 };
 use rustix::io::Errno;
 
@@ -23,7 +23,7 @@ use super::attr::Stat;
 use super::relocations::Relocations;
 
 /// How long a directory descriptor is trusted to be what its path names: as long as the kernel
-/// trusts an entry that follows the host.
+/// trusts an answer that nobody would take back.
 const TRUST: Duration = Duration::from_secs(1);
 /// Descriptors kept; far below the usual soft limit of 1024.
 const KEPT: usize = 256;
@@ -34,11 +34,17 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
 /// The project's real tree.
 #[derive(Debug)]
 pub(crate) struct LowerRoot {
-    root: Arc<OwnedFd>,
-    device: u64,
-    inode: u64,
+    root: Arc<LowerFolder>,
     relocations: Relocations,
-    folders: Mutex<HashMap<RelPath, (Arc<OwnedFd>, Instant)>>,
+    folders: Mutex<HashMap<RelPath, (Arc<LowerFolder>, Instant)>>,
+}
+
+/// A directory of the host.
+#[derive(Debug)]
+pub(crate) struct LowerFolder {
+    descriptor: OwnedFd,
+    /// Its device and inode number.
+    pub(crate) identity: (u64, u64),
 }
 
 /// One name in a directory of the host.
@@ -60,33 +66,78 @@ impl LowerRoot {
             return Err(Errno::NOTDIR);
         }
         Ok(Self {
-            root: Arc::new(root),
-            device: stat.dev,
-            inode: stat.ino,
+            root: Arc::new(LowerFolder {
+                descriptor: root,
+                identity: (stat.dev, stat.ino),
+            }),
             relocations,
             folders: Mutex::default(),
         })
     }
 
     /// `st_dev` of the project's directory.
-    pub(crate) const fn device(&self) -> u64 {
-        self.device
+    pub(crate) fn device(&self) -> u64 {
+        self.root.identity.0
     }
 
     /// `st_ino` of the project's directory.
-    pub(crate) const fn inode(&self) -> u64 {
-        self.inode
+    pub(crate) fn inode(&self) -> u64 {
+        self.root.identity.1
     }
 
     /// Attributes of a name; a symbolic link is not followed.
     pub(crate) fn stat(&self, path: &RelPath) -> Result<Stat, Errno> {
         let path = self.relocations.locate(path);
         let Some((folder, name)) = path.split_last() else {
-            return Ok(fstat(&self.root)?.into());
+            return self.root.stat();
         };
-        let folder = self.folder(&folder)?;
-        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        Ok(statat(&*folder, name, flags)?.into())
+        self.folder(&folder)?.stat_name(name)
+    }
+
+    /// The directory that is at `path` now. One that was seen there before will do when it is the
+    /// inode that is wanted.
+    pub(crate) fn folder_at(
+        &self,
+        path: &RelPath,
+        wanted: Option<(u64, u64)>,
+    ) -> Result<Arc<LowerFolder>, Errno> {
+        let path = self.relocations.locate(path);
+        let known = self.folders().get(&*path).map(|it| Arc::clone(&it.0));
+        match known {
+            Some(folder) if wanted == Some(folder.identity) => Ok(folder),
+            Some(_) if wanted.is_some() => self.open_folder(&path),
+            _ => self.folder(&path),
+        }
+    }
+
+    /// The directory `name` of `above`, which is at `path` in all.
+    pub(crate) fn folder_in(
+        &self,
+        above: &LowerFolder,
+        path: &RelPath,
+    ) -> Result<Arc<LowerFolder>, Errno> {
+        let (_, name) = path.split_last().ok_or(Errno::INVAL)?;
+        let folder = LowerFolder::open(&above.descriptor, name)?;
+        Ok(self.keep_folder(&self.relocations.locate(path), folder))
+    }
+
+    /// Whether what the host has as `path` lies in the directory where the name says: no landing
+    /// has moved it alone.
+    pub(crate) fn is_in_place(&self, path: &RelPath) -> bool {
+        if self.relocations.is_empty() {
+            return true;
+        }
+        let (Some((folder, name)), located) = (path.split_last(), self.relocations.locate(path))
+        else {
+            return true;
+        };
+        let folder = self.relocations.locate(&folder);
+        folder.join(name).is_ok_and(|expected| expected == *located)
+    }
+
+    /// Trusts no descriptor any longer: the host has moved or removed directories.
+    pub(crate) fn forget_folders(&self) {
+        self.folders().clear();
     }
 
     /// Opens a regular file for reading.
@@ -131,7 +182,7 @@ impl LowerRoot {
         let path = self.relocations.locate(path);
         let (folder, name) = path.split_last().ok_or(Errno::INVAL)?;
         let folder = self.folder(&folder)?;
-        Ok(readlinkat(&*folder, name, Vec::new())?.into_bytes())
+        Ok(readlinkat(&folder.descriptor, name, Vec::new())?.into_bytes())
     }
 
     /// The value of an extended attribute of a file or directory.
@@ -157,7 +208,7 @@ impl LowerRoot {
 
     /// Space and inodes of the project's file system.
     pub(crate) fn statvfs(&self) -> Result<StatVfs, Errno> {
-        fstatvfs(&self.root)
+        fstatvfs(&self.root.descriptor)
     }
 
     /// Where a node is and what it is now, for the record of its first touch. The content is not
@@ -193,33 +244,36 @@ impl LowerRoot {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
         let path = self.relocations.locate(path);
         let Some((folder, name)) = path.split_last() else {
-            return openat2(&self.root, ".", flags, Mode::empty(), BENEATH);
+            return openat2(&self.root.descriptor, ".", flags, Mode::empty(), BENEATH);
         };
         let folder = self.folder(&folder)?;
-        openat2(&*folder, name, flags, Mode::empty(), BENEATH)
+        openat2(&folder.descriptor, name, flags, Mode::empty(), BENEATH)
     }
 
-    /// A descriptor of the directory that is at `path` now, good for looking up one name in it.
-    fn folder(&self, path: &RelPath) -> Result<Arc<OwnedFd>, Errno> {
+    /// The directory that is at `path` now, good for looking up one name in it.
+    fn folder(&self, path: &RelPath) -> Result<Arc<LowerFolder>, Errno> {
         if path.is_root() {
             return Ok(Arc::clone(&self.root));
         }
-        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((folder, since)) = folders.get(path)
+        if let Some((folder, since)) = self.folders().get(path)
             && since.elapsed() < TRUST
         {
             return Ok(Arc::clone(folder));
         }
-        drop(folders);
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = Arc::new(openat2(
-            self.root.as_fd(),
-            path.as_path(),
-            flags,
-            Mode::empty(),
-            BENEATH,
-        )?);
-        folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        self.open_folder(path)
+    }
+
+    fn open_folder(&self, path: &RelPath) -> Result<Arc<LowerFolder>, Errno> {
+        if path.is_root() {
+            return Ok(Arc::clone(&self.root));
+        }
+        let folder = LowerFolder::open(&self.root.descriptor, path.as_bytes())?;
+        Ok(self.keep_folder(path, folder))
+    }
+
+    fn keep_folder(&self, path: &RelPath, folder: LowerFolder) -> Arc<LowerFolder> {
+        let folder = Arc::new(folder);
+        let mut folders = self.folders();
         if folders.len() >= KEPT {
             folders.retain(|_, (_, since)| since.elapsed() < TRUST);
         }
@@ -227,7 +281,41 @@ impl LowerRoot {
             folders.clear();
         }
         folders.insert(path.clone(), (Arc::clone(&folder), Instant::now()));
-        Ok(folder)
+        folder
+    }
+
+    fn folders(&self) -> MutexGuard<'_, HashMap<RelPath, (Arc<LowerFolder>, Instant)>> {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LowerFolder {
+    /// Attributes of the directory.
+    pub(crate) fn stat(&self) -> Result<Stat, Errno> {
+        Ok(fstat(&self.descriptor)?.into())
+    }
+
+    /// Attributes of a name in it; a symbolic link is not followed.
+    pub(crate) fn stat_name(&self, name: &[u8]) -> Result<Stat, Errno> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        Ok(statx(&self.descriptor, name, flags, wanted)?.into())
+    }
+
+    fn open(above: &OwnedFd, path: &[u8]) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let descriptor = openat2(above, path, flags, Mode::empty(), BENEATH)?;
+        let stat = Stat::from(fstat(&descriptor)?);
+        Ok(Self {
+            descriptor,
+            identity: (stat.dev, stat.ino),
+        })
+    }
+}
+
+impl AsFd for LowerFolder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
     }
 }
 

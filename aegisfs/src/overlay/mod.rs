@@ -40,6 +40,7 @@ pub mod salvage;
 mod shadow;
 mod snapshot;
 mod take;
+mod watch;
 mod xattr;
 
 use std::os::fd::OwnedFd;
@@ -68,6 +69,7 @@ pub use relocations::Relocations;
 pub use rename::RenameMode;
 pub use rewind::{Kept, Loss, Rewind};
 pub use shadow::Snapshot;
+pub use watch::Watched;
 pub use xattr::XattrMode;
 
 pub(crate) use base::noted_base;
@@ -83,6 +85,7 @@ use readdir::Listing;
 use replay::Upto;
 use reserve::Reserve;
 use shadow::{FIRST_MADE, Shadow};
+use watch::Watches;
 
 type Result<T> = std::result::Result<T, OverlayError>;
 
@@ -106,6 +109,7 @@ pub struct Overlay {
     kernel: RwLock<Option<Arc<dyn KernelCache>>>,
     keeper: Keeper,
     dismissed: Vec<Dismissed>,
+    watches: Watches,
 }
 
 impl Overlay {
@@ -144,6 +148,7 @@ impl Overlay {
             kernel: RwLock::default(),
             keeper,
             dismissed,
+            watches: Watches::default(),
         })
     }
 
@@ -155,7 +160,7 @@ impl Overlay {
 
     /// The number of the project's directory.
     #[must_use]
-    pub const fn root(&self) -> NodeId {
+    pub fn root(&self) -> NodeId {
         let ino = self.lower.inode();
         // Numbers with the high bit, and 0 and 1, mean something else.
         if ino > 1 && ino < FIRST_MADE {
@@ -252,7 +257,8 @@ impl Overlay {
 
     /// The kernel dropped `count` references to a node.
     pub fn forget(&self, id: NodeId, count: u64) {
-        if id != self.root() && self.inodes.forget(id, count) {
+        if id != self.root() && self.inodes.forget(id, count).is_some() {
+            self.watches.release(id);
             let orphan = self.read().node(id).is_some_and(shadow::Node::is_orphan);
             if orphan {
                 self.collect(&mut self.write(), id);

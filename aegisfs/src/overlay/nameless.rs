@@ -40,12 +40,13 @@ impl Overlay {
         shadow.make_nameless(node, [mode, new.uid, gid], now());
         let found = Found::Node(node);
         let attr = self.attr_of_found(&shadow, &found);
-        self.remember(&found);
+        let inode = self.remember_own(&shadow, node);
         self.inodes.mark_nameless(node);
         let attr = attr?.ok_or(OverlayError::Stale)?;
         Ok(Entry {
             attr,
-            follows_host: false,
+            generation: inode.generation(),
+            unannounced: false,
         })
     }
 

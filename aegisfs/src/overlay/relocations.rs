@@ -38,6 +38,11 @@ impl Relocations {
         self
     }
 
+    /// Whether everything is where the journal has it.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.moves.is_empty()
+    }
+
     /// The host's names that landings have put something under.
     pub(crate) fn landed(&self) -> impl Iterator<Item = &RelPath> {
         self.landed.keys()

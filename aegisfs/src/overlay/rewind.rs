@@ -15,7 +15,7 @@ use super::attr::Stat;
 use super::content::ContentFiles;
 use super::fork::copy_whole;
 use super::replay::{self, Upto};
-use super::shadow::{ContentKey, Shadow};
+use super::shadow::{ContentKey, Origin, Shadow};
 use super::{Overlay, OverlayError, Relocations, Result, Snapshot};
 use crate::layout::SessionDir;
 
@@ -127,19 +127,27 @@ impl Overlay {
 
     /// Keeps what the kernel still holds of the tree that is left.
     fn keep_held(&self, left: &Shadow, shadow: &mut Shadow) {
+        let hosts = self.host_folders(left);
         for id in self.inodes.known() {
             let Some(inode) = self.inodes.find(id) else {
                 continue;
             };
             // What it has of the content is not that of the past.
-            *inode.cached.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            inode.cached.clear();
+            inode.shown.clear();
             let Some(node) = left.node(id).filter(|_| shadow.node(id).is_none()) else {
                 continue;
             };
             match &node.origin {
-                Some(origin) => self
-                    .inodes
-                    .give_back(&inode, &origin.lower, node.is_folder()),
+                Some(Origin { lower, .. }) => {
+                    let identity = (lower.dev, lower.ino);
+                    self.inodes.give_back(&inode, identity, node.is_folder());
+                    if let Some((folder, name)) = lower.path.split_last()
+                        && let Some(folder) = hosts.get(&folder)
+                    {
+                        inode.note_name(*folder, name);
+                    }
+                }
                 None => shadow.adopt_orphan(id, node.clone()),
             }
         }
@@ -188,7 +196,7 @@ impl Overlay {
     /// What differs between two states, by the numbers that the kernel knows.
     fn stale(&self, left: &Shadow, now: &Shadow) -> Stale {
         let mut stale = Stale::default();
-        let hosts = self.inodes.lower_folders();
+        let hosts = self.host_folders(left);
         for key in left.differing_folders(now) {
             let Some(parent) = self.folder_id(&key, &hosts, [left, now]) else {
                 continue;

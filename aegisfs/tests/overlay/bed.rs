@@ -20,6 +20,7 @@ pub struct Bed {
     root: tempfile::TempDir,
     served: Option<Served>,
     mounted: Option<Arc<Guard>>,
+    watches: Option<usize>,
 }
 
 impl Bed {
@@ -38,6 +39,7 @@ impl Bed {
             root,
             served: None,
             mounted: None,
+            watches: None,
         }
     }
 
@@ -46,6 +48,12 @@ impl Bed {
         let bed = Self::new();
         furnish(&bed.project());
         bed
+    }
+
+    /// Watches at most `most` directories of the host.
+    pub fn watching(mut self, most: usize) -> Self {
+        self.watches = Some(most);
+        self
     }
 
     pub fn root(&self) -> &Path {
@@ -66,7 +74,12 @@ impl Bed {
 
     /// The tree behind its guard, without a mount.
     pub fn guard(&self) -> Guard {
-        guard(&self.project(), &self.session())
+        let (gate, overlay) = overlay(&self.project(), &self.session());
+        let overlay = match self.watches {
+            Some(most) => overlay.with_watches(most),
+            None => overlay,
+        };
+        Guard::new(overlay, gate, "test".into())
     }
 
     /// Mounts the tree in this process.
@@ -205,6 +218,11 @@ pub fn options() -> Options {
 }
 
 pub fn guard(project: &Path, session: &SessionDir) -> Guard {
+    let (gate, overlay) = overlay(project, session);
+    Guard::new(overlay, gate, "test".into())
+}
+
+fn overlay(project: &Path, session: &SessionDir) -> (Arc<Gate>, Overlay) {
     let directory = session.journal();
     let journal = if fs::read_dir(&directory).unwrap().next().is_some() {
         checkpoint::resume_journal(session).unwrap()
@@ -225,7 +243,7 @@ pub fn guard(project: &Path, session: &SessionDir) -> Guard {
     let project: OwnedFd = File::open(project).unwrap().into();
     let relocations = aegisfs::commit::relocations(session).unwrap();
     let overlay = Overlay::open(project, session, relocations, Arc::clone(&gate)).unwrap();
-    Guard::new(overlay, gate, "test".into())
+    (gate, overlay)
 }
 
 /// How many random cases are tried: as usual, or `AEGISFS_CASES` times as many.

@@ -6,6 +6,7 @@ mod blocks;
 mod changes;
 mod checkpoints;
 mod crash;
+mod following;
 mod full;
 mod model;
 mod mounted;

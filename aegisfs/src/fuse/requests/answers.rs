@@ -7,10 +7,11 @@ use rustix::process::{getegid, geteuid};
 
 use crate::overlay::{self, Attr, Entry, HandleId};
 
-/// How long the kernel may trust what the host can change.
-const HOST: Duration = Duration::from_secs(1);
-/// How long it may trust what only the session can change, which it sees itself.
-const OWN: Duration = Duration::from_secs(3600);
+/// How long the kernel may trust what the host can change without our being told.
+const BRIEF: Duration = Duration::from_secs(1);
+/// How long it may trust what only the session can change, which it sees itself, and what we take
+/// back when the host changes it.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// What stat(2) shows for an id that the user namespace does not map (user_namespaces(7)).
 const UNMAPPED: u32 = 65_534;
@@ -39,6 +40,8 @@ pub(in crate::fuse) struct Shown {
 pub(in crate::fuse) struct Named {
     /// The node.
     pub(in crate::fuse) shown: Shown,
+    /// Tells it from others that have had its number.
+    pub(in crate::fuse) generation: u32,
     /// How long the name may be trusted to lead to it.
     pub(in crate::fuse) lifetime: Duration,
 }
@@ -68,7 +71,7 @@ impl From<Attr> for Shown {
         attr.uid = named(attr.uid, |(user, _)| user);
         attr.gid = named(attr.gid, |(_, group)| group);
         Self {
-            lifetime: trust(attr.follows_host),
+            lifetime: trust(attr.unannounced),
             attr,
         }
     }
@@ -78,7 +81,8 @@ impl From<Entry> for Named {
     fn from(entry: Entry) -> Self {
         Self {
             shown: entry.attr.into(),
-            lifetime: trust(entry.follows_host),
+            generation: entry.generation,
+            lifetime: trust(entry.unannounced),
         }
     }
 }
@@ -87,7 +91,7 @@ impl From<overlay::Lookup> for Lookup {
     fn from(found: overlay::Lookup) -> Self {
         match found {
             overlay::Lookup::Found(entry) => Self::Found(entry.into()),
-            overlay::Lookup::Missing { follows_host } => Self::Missing(trust(follows_host)),
+            overlay::Lookup::Missing { unannounced } => Self::Missing(trust(unannounced)),
         }
     }
 }
@@ -104,8 +108,8 @@ impl From<overlay::Opened> for Opened {
 }
 
 /// The time for which an answer may be trusted.
-const fn trust(follows_host: bool) -> Duration {
-    if follows_host { HOST } else { OWN }
+const fn trust(unannounced: bool) -> Duration {
+    if unannounced { BRIEF } else { LONG }
 }
 
 fn named(id: u32, own: fn((u32, u32)) -> u32) -> u32 {

@@ -54,7 +54,12 @@ impl Requests {
             let mut shown: Shown = self.getattr(folder).ok()?;
             shown.attr.node = entry.node;
             let lifetime = shown.lifetime;
-            let named = Named { shown, lifetime };
+            let generation = 0;
+            let named = Named {
+                shown,
+                generation,
+                lifetime,
+            };
             return Some(Listed { named, dot: true });
         }
         match self.lookup(folder, &entry.name) {

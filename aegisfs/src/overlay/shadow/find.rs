@@ -8,7 +8,7 @@ use aegis_policies::RelPath;
 use super::{Child, Folder, FolderKey, Place, Shadow};
 
 /// No tree is this deep; a walk that gets here goes round in circles.
-const DEEPEST: usize = 1 << 16;
+pub(crate) const DEEPEST: usize = 1 << 16;
 
 /// Where a directory is shown.
 enum Home {

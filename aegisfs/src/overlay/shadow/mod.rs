@@ -21,6 +21,7 @@ use aegis_policies::journal::{
 };
 use serde::{Deserialize, Serialize};
 
+pub(crate) use find::DEEPEST;
 use fit::Misfit;
 pub use history::Snapshot;
 pub(crate) use history::{ContentKey, History};

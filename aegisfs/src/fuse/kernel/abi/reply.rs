@@ -94,14 +94,14 @@ impl<'a> Reply<'a> {
     /// # Errors
     /// ERANGE when it does not fit, like all that follow.
     pub(in crate::fuse::kernel) fn entry(&mut self, named: &Named) -> Result<(), Errno> {
-        let node = named.shown.attr.node.0;
+        let node = (named.shown.attr.node.0, named.generation);
         self.entry_head(node, named.lifetime, named.shown.lifetime)?;
         self.attributes(&named.shown.attr)
     }
 
     /// A name that leads nowhere, and may be trusted to for so long: node 0.
     pub(in crate::fuse::kernel) fn absent(&mut self, lifetime: Duration) -> Result<(), Errno> {
-        self.entry_head(0, lifetime, Duration::ZERO)?;
+        self.entry_head((0, 0), lifetime, Duration::ZERO)?;
         self.bytes(&[0; ENTRY - 40])
     }
 
@@ -200,9 +200,13 @@ impl<'a> Reply<'a> {
         self.dirent(attr.node.0, next, attr.kind, name)
     }
 
-    fn entry_head(&mut self, node: u64, name: Duration, attr: Duration) -> Result<(), Errno> {
-        // The tree is not exported by NFS, which alone asks for generations.
-        for field in [node, 0, name.as_secs(), attr.as_secs()] {
+    fn entry_head(
+        &mut self,
+        (node, generation): (u64, u32),
+        name: Duration,
+        attr: Duration,
+    ) -> Result<(), Errno> {
+        for field in [node, generation.into(), name.as_secs(), attr.as_secs()] {
             self.u64(field)?;
         }
         self.u32(name.subsec_nanos())?;

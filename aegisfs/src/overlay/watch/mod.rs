@@ -1,0 +1,178 @@
+//! What the host changes underneath is announced to the kernel, so that the kernel may trust what it
+//! was told for as long as nothing is announced.
+//!
+//! A directory of the host is watched (inotify(7)) before the kernel is told of anything in it. A
+//! thread of its own turns events into exactly what must be forgotten. The watches are bounded: a
+//! directory for which none is left, or on a file system that announces nothing, is trusted briefly.
+
+mod events;
+mod follow;
+mod table;
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
+
+use aegis_policies::journal::NodeId;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::inotify;
+use rustix::io::{Errno, write};
+
+use super::Overlay;
+use super::lower::LowerFolder;
+use events::Batch;
+use table::Table;
+
+/// The most directories that one tree watches; each costs about a kilobyte of the kernel's memory.
+const MOST: usize = 65_536;
+/// The part of what the user may watch in all (`fs.inotify.max_user_watches`) that one tree takes:
+/// editors and build tools of the same user need the rest.
+const SHARE: usize = 4;
+/// The pause between two batches of events in milliseconds: a host that writes without end costs
+/// a bounded part of a processor.
+const PAUSE: i64 = 2;
+
+/// The directories that are watched; none before a kernel is there to be told.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    most: Option<usize>,
+    watching: OnceLock<Arc<Watching>>,
+}
+
+/// How many directories are watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// Now.
+    pub folders: usize,
+    /// At most.
+    pub most: usize,
+}
+
+#[derive(Debug)]
+struct Watching {
+    table: Table,
+    /// Readable once the tree is gone.
+    stop: OwnedFd,
+    /// Whether the kernel can forget all names at once.
+    forgets_all: bool,
+}
+
+impl Overlay {
+    /// Watches at most `most` directories of the host; what is not watched is trusted for a second.
+    #[must_use]
+    pub fn with_watches(mut self, most: usize) -> Self {
+        self.watches.most = Some(most);
+        self
+    }
+
+    /// How many directories of the host are watched.
+    #[must_use]
+    pub fn watched(&self) -> Watched {
+        let watching = self.watches.watching.get();
+        watching.map_or_else(Watched::default, |it| it.table.watched())
+    }
+
+    /// Starts to follow the host. Where that can not be done everything is trusted briefly.
+    pub(super) fn follow(self: &Arc<Self>, forgets_all: bool) {
+        let most = self.watches.most.unwrap_or_else(usual_most);
+        if most == 0 || self.watches.watching.get().is_some() {
+            return;
+        }
+        let Ok(watching) = Watching::new(most, forgets_all).map(Arc::new) else {
+            return;
+        };
+        let (overlay, followed) = (Arc::downgrade(self), Arc::clone(&watching));
+        let thread = thread::Builder::new().name("aegisfs-watch".to_owned());
+        if thread.spawn(move || run(&overlay, &followed)).is_ok() {
+            let _ = self.watches.watching.set(watching);
+        }
+    }
+}
+
+impl Watches {
+    /// Watches a directory, unless it is watched; returns whether it is now. `id` is told what
+    /// happens in it.
+    pub(crate) fn cover(&self, id: NodeId, folder: &LowerFolder) -> bool {
+        let watching = self.watching.get();
+        watching.is_some_and(|it| it.table.cover(id, folder))
+    }
+
+    /// Whether the directory with this inode is watched for `id`.
+    pub(crate) fn hold(&self, id: NodeId, identity: (u64, u64)) -> bool {
+        let watching = self.watching.get();
+        watching.is_some_and(|it| it.table.hold(id, identity))
+    }
+
+    /// The kernel knows the node no longer.
+    pub(crate) fn release(&self, id: NodeId) {
+        if let Some(watching) = self.watching.get() {
+            watching.table.release(id);
+        }
+    }
+
+    /// Whether the kernel can forget all names at once, those included that lead nowhere.
+    pub(crate) fn can_forget_all(&self) -> bool {
+        self.watching.get().is_some_and(|it| it.forgets_all)
+    }
+}
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        if let Some(watching) = self.watching.get() {
+            let _ = write(&watching.stop, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Watching {
+    fn new(most: usize, forgets_all: bool) -> Result<Self, Errno> {
+        let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+        Ok(Self {
+            table: Table::new(inotify::init(flags)?, most),
+            stop: eventfd(0, EventfdFlags::CLOEXEC)?,
+            forgets_all,
+        })
+    }
+
+    /// Waits for events; returns whether there may be some, and nothing when the tree is gone.
+    fn wait(&self) -> Option<()> {
+        let mut waited = [
+            PollFd::new(&self.stop, PollFlags::IN),
+            PollFd::new(self.table.inotify(), PollFlags::IN),
+        ];
+        match poll(&mut waited, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+        let [stop, _] = waited;
+        stop.revents().is_empty().then_some(())
+    }
+
+    fn pause(&self) {
+        let pause = Timespec {
+            tv_sec: 0,
+            tv_nsec: PAUSE * 1_000_000,
+        };
+        let _ = poll(&mut [PollFd::new(&self.stop, PollFlags::IN)], Some(&pause));
+    }
+}
+
+/// Takes back what the kernel was told, until the tree is gone.
+fn run(overlay: &Weak<Overlay>, watching: &Watching) {
+    while watching.wait().is_some() {
+        let batch = Batch::read(&watching.table);
+        let Some(overlay) = overlay.upgrade() else {
+            return;
+        };
+        overlay.host_changed(&batch);
+        drop(overlay);
+        watching.pause();
+    }
+}
+
+/// How many directories one tree may watch, unless it is said.
+fn usual_most() -> usize {
+    let limit = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches");
+    let limit = limit.ok().and_then(|limit| limit.trim().parse().ok());
+    limit.map_or(0, |limit: usize| (limit / SHARE).min(MOST))
+}
