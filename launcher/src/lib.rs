@@ -30,6 +30,9 @@ pub fn main() -> ExitCode {
         if aegis_gitshim::is_shim(name) {
             aegis_gitshim::main(name, rest);
         }
+        if cli::mount::helper::is_asked(&arguments) {
+            return cli::mount::helper::main(&arguments);
+        }
         match rest
             .split_first()
             .map(|(first, more)| (first.as_bytes(), more))

@@ -1,4 +1,4 @@
-//! The aegis-os command: one binary, started as `aegis-os`, `git` or `aos`.
+//! The aegis-os command: one binary, started as `aegis-os`, `git`, `aos` or `mount.aegisfs`.
 
 use std::process::ExitCode;
 

@@ -1,9 +1,10 @@
 //! fusermount3(1), the set-user-id helper that mounts for those who may not.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -11,6 +12,7 @@ use std::process::{Command, Output, Stdio};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
+use super::mounting::{Audience, Terms};
 use super::{NAME, Options};
 
 /// The helper, as libfuse 3 calls it.
@@ -22,12 +24,12 @@ const CHANNEL: &str = "_FUSE_COMMFD";
 ///
 /// # Errors
 /// `NotFound` when there is no helper, or what it said.
-pub(super) fn mount(place: &Path, options: Options) -> io::Result<OwnedFd> {
+pub(super) fn mount(place: &Path, options: Options, looks: &Terms) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
-    let access = if options.read_only { "ro" } else { "rw" };
-    let terms = format!("{access},nosuid,nodev,default_permissions,fsname={NAME},subtype={NAME}");
     let child = helper()
-        .args(["-o", &terms, "--"])
+        .arg("-o")
+        .arg(terms(options, looks))
+        .arg("--")
         .arg(place)
         // As its standard input: a descriptor that is inherited by no other child meanwhile.
         .env(CHANNEL, "0")
@@ -41,6 +43,27 @@ pub(super) fn mount(place: &Path, options: Options) -> io::Result<OwnedFd> {
         Some(connection) if output.status.success() => Ok(connection),
         _ => Err(said(&output)),
     }
+}
+
+/// The options as the helper takes them: a comma or a backslash in a name stands behind a backslash.
+fn terms(options: Options, looks: &Terms) -> OsString {
+    let access = if options.read_only { "ro" } else { "rw" };
+    let mut terms = format!("{access},nosuid,nodev,default_permissions,subtype={NAME}");
+    if looks.audience == Audience::Everybody {
+        terms.push_str(",allow_other");
+    }
+    if looks.no_exec {
+        terms.push_str(",noexec");
+    }
+    terms.push_str(",fsname=");
+    let mut terms = terms.into_bytes();
+    for byte in looks.source.as_bytes() {
+        if matches!(byte, b',' | b'\\') {
+            terms.push(b'\\');
+        }
+        terms.push(*byte);
+    }
+    OsString::from_vec(terms)
 }
 
 /// Unmounts; `lazily` is for a mount that is in use.
@@ -118,5 +141,22 @@ fn said(output: &Output) -> io::Error {
         io::Error::other(format!("`{HELPER}` failed: {}", output.status))
     } else {
         io::Error::other(words.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_commas_stay_one_option() {
+        let looks = Terms {
+            source: "/a,b\\c".into(),
+            audience: Audience::Everybody,
+            no_exec: true,
+        };
+        let expected = "rw,nosuid,nodev,default_permissions,subtype=aegisfs,allow_other,noexec,\
+                        fsname=/a\\,b\\\\c";
+        assert_eq!(terms(Options::default(), &looks), expected);
     }
 }

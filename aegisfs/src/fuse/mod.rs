@@ -21,9 +21,10 @@ use crate::guard::Guard;
 use cache::FuserCache;
 use fuser::Adapter;
 use kernel::Service;
-use mounting::{Audience, Mounted};
+use mounting::Mounted;
 use requests::Requests;
 
+pub use mounting::{Audience, Terms};
 pub use options::{Feature, Features, Options, Transport};
 
 const NAME: &str = "aegisfs";
@@ -34,7 +35,22 @@ const NAME: &str = "aegisfs";
 pub struct Served {
     carrier: Carrier,
     features: Features,
-    mounted: Option<Mounted>,
+    mounted: Option<Arc<Mounted>>,
+}
+
+/// Unmounts a tree while somebody waits for its end.
+#[derive(Clone, Debug)]
+pub struct Unmounter(Arc<Mounted>);
+
+impl Unmounter {
+    /// As [`Served::unmount`], without the wait for its threads. Whoever unmounted it before does no
+    /// harm.
+    ///
+    /// # Errors
+    /// The error of umount2(2) or of the helper.
+    pub fn unmount(&self) -> io::Result<()> {
+        self.0.unmount()
+    }
 }
 
 /// What carries the requests.
@@ -49,6 +65,12 @@ impl Served {
     #[must_use]
     pub const fn features(&self) -> &Features {
         &self.features
+    }
+
+    /// What unmounts it; `None` for a mount that was not made here.
+    #[must_use]
+    pub fn unmounter(&self) -> Option<Unmounter> {
+        self.mounted.clone().map(Unmounter)
     }
 
     /// Waits until the tree is unmounted by someone else.
@@ -82,7 +104,11 @@ impl Served {
 /// # Errors
 /// What open(2) of `/dev/fuse` or mount(2) said.
 pub fn mount_in_namespace(mountpoint: &Path, options: Options) -> io::Result<OwnedFd> {
-    mounting::in_namespace(mountpoint, options, Audience::Everybody)
+    let looks = Terms {
+        audience: Audience::Everybody,
+        ..Terms::default()
+    };
+    mounting::in_namespace(mountpoint, options, &looks)
 }
 
 /// Serves `guard` on a connection that is already mounted; returns once the kernel has agreed.
@@ -96,9 +122,22 @@ pub fn serve(connection: OwnedFd, guard: Arc<Guard>, options: Options) -> io::Re
 /// Mounts `guard` on `mountpoint`, through fusermount3 where the caller may not mount itself.
 ///
 /// # Errors
+/// As for [`mount_on`].
+pub fn mount(mountpoint: &Path, guard: Arc<Guard>, options: Options) -> io::Result<Served> {
+    mount_on(mountpoint, &Terms::default(), guard, options)
+}
+
+/// As [`mount`], on terms of the caller's own.
+///
+/// # Errors
 /// `InvalidInput` when the mount point lies inside the project, where the tree would hold itself;
 /// else when the mount is refused or the handshake fails.
-pub fn mount(mountpoint: &Path, guard: Arc<Guard>, options: Options) -> io::Result<Served> {
+pub fn mount_on(
+    mountpoint: &Path,
+    looks: &Terms,
+    guard: Arc<Guard>,
+    options: Options,
+) -> io::Result<Served> {
     if guard
         .overlay()
         .holds(mountpoint)
@@ -107,7 +146,7 @@ pub fn mount(mountpoint: &Path, guard: Arc<Guard>, options: Options) -> io::Resu
         let reason = "the mount point lies inside the project";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
-    match mount_with(mountpoint, &guard, options) {
+    match mount_with(mountpoint, looks, &guard, options) {
         // A kernel that is too old for us may be good enough for fuser.
         Err(error)
             if error.kind() == io::ErrorKind::Unsupported
@@ -118,18 +157,23 @@ pub fn mount(mountpoint: &Path, guard: Arc<Guard>, options: Options) -> io::Resu
                 transport,
                 ..options
             };
-            mount_with(mountpoint, &guard, options)
+            mount_with(mountpoint, looks, &guard, options)
         }
         served => served,
     }
 }
 
-fn mount_with(mountpoint: &Path, guard: &Arc<Guard>, options: Options) -> io::Result<Served> {
-    let connection = mounting::anyhow(mountpoint, options)?;
+fn mount_with(
+    mountpoint: &Path,
+    looks: &Terms,
+    guard: &Arc<Guard>,
+    options: Options,
+) -> io::Result<Served> {
+    let connection = mounting::anyhow(mountpoint, options, looks)?;
     let mounted = Mounted::new(mountpoint, Arc::new(connection.try_clone()?))?;
     let served = start(connection, guard, options)?;
     Ok(Served {
-        mounted: Some(mounted),
+        mounted: Some(Arc::new(mounted)),
         ..served
     })
 }

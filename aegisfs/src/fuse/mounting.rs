@@ -1,6 +1,6 @@
 //! How a connection gets its place in the tree, and how it leaves it.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::fmt::Write;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,13 +21,41 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two looks at whether they are done.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// How a mount looks to others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// What the table of mounts names as its source.
+    pub source: OsString,
+    /// Who may use it.
+    pub audience: Audience,
+    /// Whether nothing on it may be executed.
+    pub no_exec: bool,
+}
+
 /// Who may use a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Audience {
+pub enum Audience {
     /// Everybody whom the permissions let.
     Everybody,
     /// The user who mounted it, and root in no other user's place (`allow_other` of fuse(8)).
     Owner,
+}
+
+impl Default for Terms {
+    /// What the caller may have: an ordinary user may not open a mount to others, unless
+    /// `user_allow_other` of fuse.conf(5) says so.
+    fn default() -> Self {
+        let audience = if geteuid().is_root() {
+            Audience::Everybody
+        } else {
+            Audience::Owner
+        };
+        Self {
+            source: NAME.into(),
+            audience,
+            no_exec: false,
+        }
+    }
 }
 
 /// A place where a connection is mounted. It is taken away with this value.
@@ -41,16 +69,12 @@ pub(super) struct Mounted {
 ///
 /// # Errors
 /// What open(2) of `/dev/fuse` or mount(2) said.
-pub(super) fn in_namespace(
-    place: &Path,
-    options: Options,
-    audience: Audience,
-) -> io::Result<OwnedFd> {
+pub(super) fn in_namespace(place: &Path, options: Options, looks: &Terms) -> io::Result<OwnedFd> {
     let connection = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     // The kernel checks permissions: only it can refuse a walk through cached names, and only it
     // knows all groups of a caller.
     let mut terms = String::from("rootmode=40000,default_permissions");
-    if audience == Audience::Everybody {
+    if looks.audience == Audience::Everybody {
         terms.push_str(",allow_other");
     }
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
@@ -59,7 +83,14 @@ pub(super) fn in_namespace(
     let terms = CString::new(terms)?;
     let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
     flags.set(MountFlags::RDONLY, options.read_only);
-    rustix::mount::mount(NAME, place, c"fuse.aegisfs", flags, Some(terms.as_c_str()))?;
+    flags.set(MountFlags::NOEXEC, looks.no_exec);
+    rustix::mount::mount(
+        &looks.source,
+        place,
+        c"fuse.aegisfs",
+        flags,
+        Some(terms.as_c_str()),
+    )?;
     Ok(connection)
 }
 
@@ -67,16 +98,10 @@ pub(super) fn in_namespace(
 ///
 /// # Errors
 /// What mount(2) said, or the helper.
-pub(super) fn anyhow(place: &Path, options: Options) -> io::Result<OwnedFd> {
-    // An ordinary user may not open a mount to others (user_allow_other in fuse.conf(5)).
-    let audience = if geteuid().is_root() {
-        Audience::Everybody
-    } else {
-        Audience::Owner
-    };
-    match in_namespace(place, options, audience) {
+pub(super) fn anyhow(place: &Path, options: Options, looks: &Terms) -> io::Result<OwnedFd> {
+    match in_namespace(place, options, looks) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            helper::mount(place, options)
+            helper::mount(place, options, looks)
         }
         mounted => mounted,
     }

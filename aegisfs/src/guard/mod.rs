@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use aegis_policies::journal::{NodeId, NodeKind};
 use aegis_policies::{Actor, Effect, Gate, Kind, Label, Labels, Permit, RelPath};
 use rustix::fs::{FileType, SeekFrom, StatVfs};
+use rustix::io::Errno;
 
 use crate::overlay::{
     Access, Attr, Caller, DirEntry, Durable, Entry, HandleId, Lookup, New, Opened, Overlay,
@@ -32,6 +33,14 @@ pub struct Guard {
     /// Held for writing while something is moved: no name may appear between the moment that a
     /// directory's names are judged and the moment that it moves.
     moves: RwLock<()>,
+    changes: Changes,
+}
+
+/// Whether the tree may be changed at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Changes {
+    Judged,
+    None,
 }
 
 impl Guard {
@@ -43,6 +52,17 @@ impl Guard {
             gate,
             agent,
             moves: RwLock::new(()),
+            changes: Changes::Judged,
+        }
+    }
+
+    /// The same guard for a tree that is only looked at: every change ends with EROFS, whatever the
+    /// policy says.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        Self {
+            changes: Changes::None,
+            ..self
         }
     }
 
@@ -409,6 +429,9 @@ impl Guard {
     }
 
     fn judge(&self, pid: u32, kind: Kind, path: &RelPath, labels: Labels) -> Result<Permit> {
+        if self.changes == Changes::None && kind != Kind::FsRead {
+            return Err(Errno::ROFS.into());
+        }
         let actor = Actor {
             agent: Arc::clone(&self.agent),
             pid,

@@ -43,9 +43,17 @@ pub enum OverlayError {
 }
 
 impl OverlayError {
-    /// The number for the kernel.
+    /// The number for the kernel. Descriptors that this process has no more of are not the caller's
+    /// (EMFILE), but those of the system that it asks (ENFILE).
     #[must_use]
     pub fn errno(&self) -> Errno {
+        match self.cause() {
+            Errno::MFILE => Errno::NFILE,
+            other => other,
+        }
+    }
+
+    fn cause(&self) -> Errno {
         match self {
             Self::Stale => Errno::STALE,
             Self::Moved => Errno::AGAIN,

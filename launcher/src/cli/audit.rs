@@ -1,5 +1,6 @@
 //! `aegis-os audit`: the journal of a session, for people and for programs.
 
+pub mod copy;
 mod history;
 mod json;
 mod text;

@@ -14,6 +14,7 @@ pub mod sessions;
 pub mod status;
 pub mod talk;
 pub mod undo;
+pub mod unmount;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -52,6 +53,7 @@ enum Command {
     Run(run::Args),
     Resume(resume::Args),
     Mount(mount::Args),
+    Unmount(unmount::Args),
     Sessions(sessions::Args),
     Status(status::Args),
     Diff(diff::Args),
@@ -70,6 +72,7 @@ impl Command {
             Self::Run(args) => run::run(args),
             Self::Resume(args) => resume::run(args),
             Self::Mount(args) => mount::run(args),
+            Self::Unmount(args) => unmount::run(args),
             Self::Sessions(args) => sessions::run(args),
             Self::Status(args) => status::run(args),
             Self::Diff(args) => diff::run(args),

@@ -72,6 +72,9 @@ pub fn object(session: &Session) -> serde_json::Value {
         "status": record.status,
         "mount": record.mount,
         "mountpoint": record.mountpoint,
+        "access": record.access,
+        "server": record.server,
+        "features": record.features,
         "enforced": record.enforced,
         "directory": session::Bytes::from(session.dir().root()),
     })

@@ -1,5 +1,7 @@
 //! `aegis-os status`: one session in detail.
 
+mod served;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -14,7 +16,7 @@ use crate::session::pending::unlanded;
 use crate::session::record::MountMode;
 use crate::session::summary::{self, Counts, Effects, Span, Tally};
 use crate::session::torn::torn;
-use crate::session::{self, Record, Session};
+use crate::session::{self, Access, Record, Session};
 
 /// Shows one session: its state, what it changed, what it was refused.
 #[derive(Debug, clap::Args)]
@@ -56,6 +58,9 @@ fn as_text(session: &Session) -> Result<String, CommandError> {
     for (title, value) in fields {
         let _ok = writeln!(text, "{title:8} {}", shorten(&value));
     }
+    for (title, content) in served::lines(record.features.as_ref()) {
+        let _ok = writeln!(text, "{title:8} {content}");
+    }
     let changes = session::changes(session)?;
     for path in torn(session, &changes)? {
         let name = path.to_string();
@@ -76,7 +81,10 @@ const TORN: &str = "the host's file changed before all of it was copied; what is
 /// What the kernel enforced in the last run, with what was missing.
 fn tier(record: &Record) -> String {
     if record.command.is_empty() {
-        return "none: a mount without a sandbox".to_owned();
+        return match record.access {
+            Access::Shadow => "none: a mount without a sandbox".to_owned(),
+            Access::ReadOnly => "none: a read-only mount without a sandbox".to_owned(),
+        };
     }
     let Some(enforced) = &record.enforced else {
         return "none: nothing has run".to_owned();

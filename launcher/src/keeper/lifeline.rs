@@ -12,8 +12,10 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, StatxFlags, statx};
 use rustix::process::{Pid, Signal};
 
+use super::background::leave_streams;
 use super::probe::{self, Answer, Wish};
 use super::word::Word;
+use crate::error::CommandError;
 use crate::sandbox::Channel;
 use crate::session::{Bytes, Session};
 use crate::sys::child::spawn_copy;
@@ -34,6 +36,7 @@ struct Ends {
     /// What the asking process tells the keeper with, until there is one.
     alive: Mutex<Option<OwnedFd>>,
     asking: OnceLock<Channel>,
+    is_heralded: bool,
 }
 
 /// Where the tree can be asked whether it is alive.
@@ -54,12 +57,13 @@ pub struct Vigil {
 }
 
 impl Lifeline {
-    pub(super) fn to(keeper: Pid, channel: Channel, alive: OwnedFd) -> Self {
+    pub(super) fn to(keeper: Pid, channel: Channel, alive: OwnedFd, is_heralded: bool) -> Self {
         Self(Some(Arc::new(Ends {
             keeper,
             channel,
             alive: Mutex::new(Some(alive)),
             asking: OnceLock::new(),
+            is_heralded,
         })))
     }
 
@@ -84,6 +88,26 @@ impl Lifeline {
         } else {
             Err(io::ErrorKind::NotConnected.into())
         }
+    }
+
+    /// Whether the process that the person started returns once this one is ready.
+    #[must_use]
+    pub fn is_heralded(&self) -> bool {
+        self.0.as_ref().is_some_and(|ends| ends.is_heralded)
+    }
+
+    /// What the person waits for is there: a process in the background lets go of what it was started
+    /// from.
+    ///
+    /// # Errors
+    /// When it can not.
+    pub fn ready(&self) -> Result<(), CommandError> {
+        if self.is_heralded() {
+            let left = leave_streams().and_then(|()| Ok(rustix::process::chdir("/")?));
+            left.map_err(|source| CommandError::io("going to the background", source))?;
+            self.say(&Word::Ready);
+        }
+        Ok(())
     }
 
     /// There is a session.

@@ -6,6 +6,7 @@
 //! watch a copy of itself, which does the work and gives a sign of life again and again. Each of the
 //! two outlives the other in order: the copy ends the session when this process dies.
 
+mod background;
 mod lifeline;
 mod probe;
 mod watch;
@@ -32,6 +33,8 @@ use crate::sandbox::Channel;
 use crate::session::stale;
 use crate::sys::child::{Half, divide};
 use crate::terminal::{Modes, settle};
+use background::Herald;
+pub use background::keep_in_background;
 pub use lifeline::{At, Lifeline, Vigil};
 use watch::{Ending, Watch};
 use word::Word;
@@ -64,7 +67,10 @@ const FROM_KERNEL: i32 = 0x80;
 /// # Errors
 /// What `work` says, in the copy; here, that the copy could not be made or did not end in order.
 pub fn keep(work: impl FnOnce(Lifeline) -> Outcome) -> Outcome {
-    let failed = |source: io::Error| CommandError::io("starting a process to serve", source);
+    keep_with(None, work)
+}
+
+fn keep_with(herald: Option<Herald>, work: impl FnOnce(Lifeline) -> Outcome) -> Outcome {
     let (ours, theirs) = Channel::pair().map_err(failed)?;
     // The writer never waits: a keeper that is stopped must not hold up who asks the tree.
     let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
@@ -76,17 +82,23 @@ pub fn keep(work: impl FnOnce(Lifeline) -> Outcome) -> Outcome {
     let keeper = rustix::process::getpid();
     match divide().map_err(failed)? {
         Half::Copy => {
-            drop((ours, answers));
+            let is_heralded = herald.is_some();
+            drop((ours, answers, herald));
             let unblocked = before.thread_set_mask();
             unblocked.map_err(|errno| failed(errno.into()))?;
-            work(Lifeline::to(keeper, theirs, alive))
+            work(Lifeline::to(keeper, theirs, alive, is_heralded))
         }
         Half::Original { copy } => {
             drop((theirs, alive));
-            let keeper = Keeper::of(copy, ours, answers, &heard).map_err(failed)?;
+            let mut keeper = Keeper::of(copy, ours, answers, &heard).map_err(failed)?;
+            keeper.herald = herald;
             keeper.stay()
         }
     }
+}
+
+fn failed(source: io::Error) -> CommandError {
+    CommandError::io("starting a process to serve", source)
 }
 
 /// What the keeper is woken by.
@@ -114,6 +126,7 @@ struct Keeper {
     process: OwnedFd,
     events: Receiver<Event>,
     modes: Option<Modes>,
+    herald: Option<Herald>,
     watch: Watch,
 }
 
@@ -134,6 +147,7 @@ impl Keeper {
             process: rustix::process::pidfd_open(number, PidfdFlags::empty())?,
             events,
             modes: Modes::of_input(),
+            herald: None,
             watch: Watch::default(),
         })
     }
@@ -161,9 +175,18 @@ impl Keeper {
     fn act(&mut self, event: Event) {
         match event {
             Event::Signal(signal, origin) => self.forward(signal, origin),
+            Event::Word(Word::Ready) => self.announce(),
             Event::Word(word) => self.watch.hear(word),
             Event::Answered => self.watch.answered(),
             Event::Unwatched => self.watch.hear(Word::Closing),
+        }
+    }
+
+    /// Goes to the background. When the person does not wait any more, nobody wants what was begun.
+    fn announce(&mut self) {
+        let announced = self.herald.take().map_or(Ok(()), Herald::announce);
+        if announced.is_err() {
+            self.forward(Signal::SIGTERM, Origin::Process);
         }
     }
 

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
+use super::background::leave_streams;
 use crate::sandbox::Channel;
 use crate::session::Bytes;
 
@@ -56,6 +57,8 @@ enum Target {
 pub(super) fn live(server: &Channel, alive: OwnedFd) {
     // Whatever is sent to the group of processes is meant for others. This one dies with the server.
     let _held = SigSet::all().thread_block();
+    // It says nothing to anybody, and must not keep open what others wait for.
+    let _kept = leave_streams();
     if set_parent_process_death_signal(Some(Signal::KILL)).is_ok() {
         // The server is gone where this fails.
         let _gone = ask(server, &mut File::from(alive));

@@ -63,6 +63,7 @@ impl Watch {
                 });
             }
             Word::Closing => self.serving = None,
+            Word::Ready => {}
         }
     }
 

@@ -21,6 +21,8 @@ pub(super) enum Word {
         /// The minor number of the tree's device, which names its connection.
         device: u32,
     },
+    /// What the person waits for is there.
+    Ready,
     /// The tree is about to be unmounted; what follows takes the time that it takes.
     Closing,
 }

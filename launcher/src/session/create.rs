@@ -15,7 +15,7 @@ use super::home::AegisHome;
 use super::id::SessionId;
 use super::lock::Lock;
 use super::project::Project;
-use super::record::{Bytes, MountMode, Record, State};
+use super::record::{Access, Bytes, MountMode, Record, State};
 use super::remove::{DRAFT, remove, remove_folder, sweep};
 
 /// The folders of a session (see [`SessionDir`]).
@@ -175,6 +175,8 @@ fn record(id: &SessionId, project: &Project, purpose: Purpose, home: &AegisHome)
             .mountpoint()
             .as_path()
             .into(),
+        access: Access::Shadow,
+        features: None,
         enforced: None,
         server: std::process::id(),
         created: Moment::now(),

@@ -55,12 +55,17 @@ pub fn look_up(given: Option<&str>) -> Result<Session, SessionError> {
 /// # Errors
 /// When the folder of sessions is not safe or can not be read.
 pub fn list() -> Result<Listing, SessionError> {
+    AegisHome::open()?.map_or_else(|| Ok(Listing::default()), |home| list_in(&home))
+}
+
+/// As [`list`], of the sessions in `home`.
+///
+/// # Errors
+/// As there.
+pub fn list_in(home: &AegisHome) -> Result<Listing, SessionError> {
     let mut listing = Listing::default();
-    let Some(home) = AegisHome::open()? else {
-        return Ok(listing);
-    };
     for id in home.ids()? {
-        match Session::open(&home, &id) {
+        match Session::open(home, &id) {
             Ok(session) => listing.sessions.push(session),
             Err(SessionError::Damaged { .. }) => listing.damaged.push(id),
             // Removed by another process between the look and the opening.

@@ -49,7 +49,15 @@ impl AegisHome {
     /// # Errors
     /// When no place for it is known.
     pub fn place() -> Result<PathBuf, SessionError> {
-        let path = wanted()?;
+        Self::place_at(None)
+    }
+
+    /// As [`AegisHome::place`], at `named` when it is given.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn place_at(named: Option<&Path>) -> Result<PathBuf, SessionError> {
+        let path = named.map_or_else(wanted, absolute)?;
         let real = path.ancestors().find_map(|above| {
             let flags = OFlags::PATH | OFlags::CLOEXEC;
             let found = openat(rustix::fs::CWD, above, flags, Mode::empty()).ok()?;
@@ -64,7 +72,15 @@ impl AegisHome {
     /// # Errors
     /// When it can not be made, or is not safe from other users.
     pub fn create() -> Result<Self, SessionError> {
-        let path = wanted()?;
+        Self::create_at(None)
+    }
+
+    /// As [`AegisHome::create`], at `named` when it is given.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_at(named: Option<&Path>) -> Result<Self, SessionError> {
+        let path = named.map_or_else(wanted, absolute)?;
         make(rustix::fs::CWD, path.as_os_str(), &path)?;
         let root = open_safe(&path)?;
         make(root.as_fd(), OsStr::new("sessions"), &path.join("sessions"))?;
@@ -180,7 +196,11 @@ fn wanted() -> Result<PathBuf, SessionError> {
     let path = named
         .or_else(|| user_home().map(|home| home.join(".aegis")))
         .ok_or(SessionError::NoHome)?;
-    std::path::absolute(&path).map_err(SessionError::io("locating", path))
+    absolute(&path)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, SessionError> {
+    std::path::absolute(path).map_err(SessionError::io("locating", path))
 }
 
 fn make(parent: BorrowedFd<'_>, name: &OsStr, path: &Path) -> Result<(), SessionError> {

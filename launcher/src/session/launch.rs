@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use aegis_egress::Door;
 use aegis_policies::journal::Event;
 use aegis_policies::path::escape;
+use aegisfs::fuse;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::Session;
@@ -22,7 +23,7 @@ use super::home::{AegisHome, shown};
 use super::lock::Lock;
 use super::patience::Patience;
 use super::project::Project;
-use super::record::{Bytes, Enforcement, State};
+use super::record::{Access, Bytes, Enforcement, State};
 use super::repository::Whereabouts;
 use super::serve::{ServeError, Serving, Setting};
 use crate::error::{CommandError, OWN_FAILURE};
@@ -115,9 +116,12 @@ impl Launch {
         let patience = Patience::with("going through what the session did before", self.tell);
         let lock = session.claim()?;
         let before = session.record().clone();
+        let mountpoint = session.dir().mountpoint();
         session.update(&lock, |record| {
             record.command = self.recorded_command();
             record.mount = outset.entrance.mode();
+            record.mountpoint = mountpoint.as_path().into();
+            record.access = Access::Shadow;
             record.server = std::process::id();
             record.state = State::Running;
             record.ended = None;
@@ -182,6 +186,8 @@ impl Launch {
             policy: self.config.policy.as_deref(),
             mountpoint: &session.dir().mountpoint(),
             mode: outset.entrance.mode(),
+            options: fuse::Options::default(),
+            looks: fuse::Terms::default(),
         })
         .map_err(|error| outset.entrance.explain(error))?;
         let started = self.watch(&serving).and_then(|(vigil, killer)| {
@@ -305,7 +311,11 @@ fn attend(
         landlock: running.enforced.landlock,
         missing: running.enforced.missing.clone(),
     };
-    let recorded = session.update(lock, |record| record.enforced = Some(enforced));
+    let features = serving.features().clone();
+    let recorded = session.update(lock, |record| {
+        record.enforced = Some(enforced);
+        record.features = Some(features);
+    });
     let mut lapses: Vec<CommandError> = recorded.err().into_iter().map(Into::into).collect();
     let ended = stdio.relay(running);
     let _patience = Patience::with("closing the session", tell);

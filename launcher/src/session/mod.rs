@@ -41,12 +41,12 @@ pub use clock::Moment;
 pub use create::{Purpose, abandon, create};
 pub use error::SessionError;
 pub(crate) use error::next_for_system;
-pub use find::{Listing, find, find_id, list, look_up};
+pub use find::{Listing, find, find_id, list, list_in, look_up};
 pub use home::AegisHome;
 pub use id::SessionId;
 pub use lock::{Lock, claim};
 pub use project::{Project, ProjectError};
-pub use record::{Bytes, Enforcement, MountMode, Record, State};
+pub use record::{Access, Bytes, Enforcement, MountMode, Record, State};
 pub use remove::{remove, remove_folder};
 pub use repository::Whereabouts;
 

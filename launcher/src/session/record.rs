@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use aegisfs::fuse::Features;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,12 @@ pub struct Record {
     pub mount: MountMode,
     /// Where aegisfs was mounted.
     pub mountpoint: Bytes,
+    /// Whether the tree could be changed in the last run.
+    #[serde(default)]
+    pub access: Access,
+    /// How the tree was served in the last run; `None` when it did not get that far.
+    #[serde(default)]
+    pub features: Option<Features>,
     /// What the kernel enforced in the last run; `None` when it did not get that far.
     #[serde(default)]
     pub enforced: Option<Enforcement>,
@@ -53,6 +60,17 @@ pub struct Record {
     pub state: State,
     /// The exit status of its last run; 128+n for signal n.
     pub status: Option<i32>,
+}
+
+/// Whether a tree can be changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// What is changed is kept in the session.
+    #[default]
+    Shadow,
+    /// It can not.
+    ReadOnly,
 }
 
 /// How aegisfs is mounted.

@@ -12,7 +12,7 @@ use aegis_policies::gate::GateError;
 use aegis_policies::journal::{Event, Journal, JournalError, VerdictId};
 use aegis_policies::{Gate, Policy};
 use aegisfs::commit::{self, CommitError};
-use aegisfs::fuse::{self, Served};
+use aegisfs::fuse::{self, Features, Served, Unmounter};
 use aegisfs::guard::Guard;
 use aegisfs::overlay::checkpoint::{self, Dismissed};
 use aegisfs::overlay::{Overlay, OverlayError};
@@ -81,6 +81,10 @@ pub struct Setting<'a> {
     pub mountpoint: &'a Path,
     /// How it is mounted.
     pub mode: MountMode,
+    /// How it is served.
+    pub options: fuse::Options,
+    /// How the mount looks to others, unless only the session's own namespace sees it.
+    pub looks: fuse::Terms,
 }
 
 /// A session whose tree is mounted and answered for.
@@ -113,8 +117,13 @@ impl Serving {
         let overlay = Overlay::open(project, dir, relocations, Arc::clone(&gate))?;
         tell_dismissed(&overlay);
         let agent = setting.session.record().agent.as_str().into();
-        let guard = Arc::new(Guard::new(overlay, Arc::clone(&gate), agent));
-        let served = mount(setting, guard).map_err(failed)?;
+        let guard = Guard::new(overlay, Arc::clone(&gate), agent);
+        let guard = if setting.options.read_only {
+            guard.read_only()
+        } else {
+            guard
+        };
+        let served = mount(setting, Arc::new(guard)).map_err(failed)?;
         Ok(Self {
             gate,
             served,
@@ -128,6 +137,19 @@ impl Serving {
     #[must_use]
     pub const fn gate(&self) -> &Arc<Gate> {
         &self.gate
+    }
+
+    /// How the tree is served.
+    #[must_use]
+    pub const fn features(&self) -> &Features {
+        self.served.features()
+    }
+
+    /// What unmounts the tree while somebody waits for its end; `None` in a namespace of the session's
+    /// own.
+    #[must_use]
+    pub fn unmounter(&self) -> Option<Unmounter> {
+        self.served.unmounter()
     }
 
     /// The root of the tree, as a handle.
@@ -245,13 +267,9 @@ fn open_gate(setting: &Setting<'_>, journal: Arc<Journal>) -> Result<Gate, GateE
 }
 
 fn mount(setting: &Setting<'_>, guard: Arc<Guard>) -> io::Result<Served> {
-    let options = fuse::Options::default();
+    let (place, options) = (setting.mountpoint, setting.options);
     if setting.mode == MountMode::Namespace {
-        return fuse::serve(
-            fuse::mount_in_namespace(setting.mountpoint, options)?,
-            guard,
-            options,
-        );
+        return fuse::serve(fuse::mount_in_namespace(place, options)?, guard, options);
     }
-    fuse::mount(setting.mountpoint, guard, options)
+    fuse::mount_on(place, &setting.looks, guard, options)
 }

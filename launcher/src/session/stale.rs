@@ -1,9 +1,11 @@
 //! Mounts that a killed server left behind: found, and taken away.
 
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
@@ -51,6 +53,55 @@ pub(crate) fn detach_ours(at: &Path) {
     }
 }
 
+/// What was found when a tree was to be unmounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// A tree, which is gone.
+    Tree,
+    /// No tree of ours.
+    Nothing,
+}
+
+/// Unmounts the tree of ours at `at`; `lazily` also while it is in use.
+///
+/// # Errors
+/// `ResourceBusy` when it is in use, or what the system or the helper said.
+pub fn leave(at: &Path, lazily: bool) -> io::Result<Left> {
+    let is_there = |mount: &Mount| mount.at == at && is_ours(mount);
+    if !mounts::all()?.iter().any(is_there) {
+        return Ok(Left::Nothing);
+    }
+    let flags = if lazily {
+        MntFlags::MNT_DETACH
+    } else {
+        MntFlags::empty()
+    };
+    let error = match umount2(at, flags | MntFlags::UMOUNT_NOFOLLOW) {
+        Ok(()) => return Ok(Left::Tree),
+        Err(Errno::EPERM) => help(at, lazily),
+        Err(errno) => Err(errno.into()),
+    };
+    match error {
+        // Somebody else was faster.
+        Err(_) if !mounts::all()?.iter().any(is_there) => Ok(Left::Nothing),
+        left => left.map(|()| Left::Tree),
+    }
+}
+
+/// Has the set-uid helper unmount, whose words are looked at.
+fn help(at: &Path, lazily: bool) -> io::Result<()> {
+    let output = helper(at, lazily)
+        .ok_or(io::ErrorKind::PermissionDenied)?
+        .stderr(Stdio::piped())
+        .output()?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    match output.status.success() {
+        true => Ok(()),
+        false if words.contains("busy") => Err(io::ErrorKind::ResourceBusy.into()),
+        false => Err(io::Error::other(words.trim().to_owned())),
+    }
+}
+
 /// Cuts the connection of the tree whose device has this minor number, so that every request that
 /// waits for an answer fails; needs the control file system of FUSE to be mounted.
 pub(crate) fn abort(device: u32) {
@@ -70,17 +121,26 @@ pub(super) fn detach(at: &Path) {
     if umount2(at, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW).is_ok() {
         return;
     }
-    let Some(helper) = fusermount() else { return };
+    // What does not work is tried again by the next command.
+    let _later = helper(at, true).map(|mut helper| helper.status());
+}
+
+/// The set-uid helper, told to unmount; `None` where it is not installed.
+fn helper(at: &Path, lazily: bool) -> Option<Command> {
     #[expect(
         clippy::disallowed_methods,
         reason = "the set-uid helper is how a user unmounts"
     )]
-    let mut command = Command::new(helper);
-    command.arg("-uz").arg("--").arg(at);
-    let _tried_again_later = command
+    let mut command = Command::new(fusermount()?);
+    command
+        .arg(if lazily { "-uz" } else { "-u" })
+        .arg("--")
+        .arg(at);
+    command
         .env_clear()
+        .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+        .stderr(Stdio::null());
+    Some(command)
 }
