@@ -10,6 +10,7 @@
 
 mod agents;
 mod attacks;
+mod documents;
 mod door;
 mod errors;
 mod git;

@@ -5,21 +5,22 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use ::fuser::{
-    BsdFileFlags, Config, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags,
+    BsdFileFlags, Config, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
     Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
     ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek,
     ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
 };
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::OFlags;
 
+use super::convert::{absent, attributes, file_type, set_time};
 use super::options::{Feature, Features, Options, Transport};
 use super::requests::{
     Asker, Fitting, Lookup, Make, Move, Named, Opened, Requests, Shown, fitting,
 };
-use crate::overlay::{Attr, Caller, Durable, HandleId, SetAttr, SetTime};
+use crate::overlay::{Caller, Durable, HandleId, SetAttr};
 
 /// Bytes in one write, and so the most that one request carries; the kernel's own limit is as high
 /// (`fs.fuse.max_pages_limit`, 256 pages).
@@ -35,6 +36,27 @@ pub(super) struct Adapter {
 impl Adapter {
     pub(super) const fn new(requests: Requests, options: Options) -> Self {
         Self { requests, options }
+    }
+
+    /// Whether a change by this caller keeps the set-group-id bit of a node. fuser 0.18 does not pass
+    /// FUSE_SETXATTR_ACL_KILL_SGID on, and of the groups of a caller only the first is known here.
+    fn keeps_group(&self, asker: Asker, ino: INodeNo) -> Caller {
+        let own = |shown: Shown| shown.attr.gid == asker.gid;
+        if asker.uid == 0 || self.requests.getattr(ino.0).is_ok_and(own) {
+            Caller::Trusted
+        } else {
+            Caller::Ordinary
+        }
+    }
+
+    /// Where there are lists, the umask is ours to apply: a directory's default list takes its place
+    /// (umask(2)).
+    fn acl_flags(&self) -> InitFlags {
+        if self.requests.has_acl() {
+            InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK
+        } else {
+            InitFlags::empty()
+        }
     }
 }
 
@@ -71,7 +93,8 @@ impl Filesystem for Adapter {
             | InitFlags::FUSE_AUTO_INVAL_DATA
             // Without it the kernel asks for `security.capability` before every write.
             | InitFlags::FUSE_HANDLE_KILLPRIV_V2
-            | InitFlags::FUSE_CACHE_SYMLINKS;
+            | InitFlags::FUSE_CACHE_SYMLINKS
+            | self.acl_flags();
         let offered = config.capabilities();
         // An old kernel lacks some; each of them only saves requests.
         let _ = config.add_capabilities(wanted & offered);
@@ -463,11 +486,13 @@ impl Filesystem for Adapter {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        let flags = flags.cast_unsigned();
-        let done = self
-            .requests
-            .setxattr(asker(request), ino.0, name.as_bytes(), value, flags);
-        reply_empty(done, reply);
+        let asker = asker(request);
+        let how = (flags.cast_unsigned(), self.keeps_group(asker, ino));
+        let name = name.as_bytes();
+        reply_empty(
+            self.requests.setxattr(asker, ino.0, name, value, how),
+            reply,
+        );
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
@@ -599,82 +624,4 @@ fn open_flags(opened: Opened) -> FopenFlags {
     flags.set(FopenFlags::FOPEN_NOFLUSH, opened.no_flush);
     flags.set(FopenFlags::FOPEN_KEEP_CACHE, opened.keep_cache);
     flags
-}
-
-/// The kernel's attributes. The root is node 1 to the kernel, and shows its own number.
-fn attributes(attr: &Attr) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(attr.node.0),
-        size: attr.size,
-        blocks: attr.blocks,
-        atime: time(attr.atime),
-        mtime: time(attr.mtime),
-        ctime: time(attr.ctime),
-        crtime: UNIX_EPOCH,
-        kind: file_type(attr.kind),
-        perm: u16::try_from(attr.mode & 0o7777).unwrap_or(0),
-        nlink: u32::try_from(attr.nlink).unwrap_or(u32::MAX),
-        uid: attr.uid,
-        gid: attr.gid,
-        rdev: u32::try_from(attr.rdev).unwrap_or(0),
-        blksize: 4096,
-        flags: 0,
-    }
-}
-
-/// What a name that leads nowhere looks like: node 0, which the kernel remembers as absent.
-const fn absent() -> FileAttr {
-    FileAttr {
-        ino: INodeNo(0),
-        size: 0,
-        blocks: 0,
-        atime: UNIX_EPOCH,
-        mtime: UNIX_EPOCH,
-        ctime: UNIX_EPOCH,
-        crtime: UNIX_EPOCH,
-        kind: ::fuser::FileType::RegularFile,
-        perm: 0,
-        nlink: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: 0,
-        flags: 0,
-    }
-}
-
-const fn file_type(kind: FileType) -> ::fuser::FileType {
-    match kind {
-        FileType::Directory => ::fuser::FileType::Directory,
-        FileType::Symlink => ::fuser::FileType::Symlink,
-        FileType::Fifo => ::fuser::FileType::NamedPipe,
-        FileType::Socket => ::fuser::FileType::Socket,
-        FileType::CharacterDevice => ::fuser::FileType::CharDevice,
-        FileType::BlockDevice => ::fuser::FileType::BlockDevice,
-        FileType::RegularFile | FileType::Unknown => ::fuser::FileType::RegularFile,
-    }
-}
-
-fn set_time(time: TimeOrNow) -> SetTime {
-    match time {
-        TimeOrNow::Now => SetTime::Now,
-        TimeOrNow::SpecificTime(time) => SetTime::At(nanoseconds(time)),
-    }
-}
-
-fn time(nanoseconds: i64) -> SystemTime {
-    let distance = Duration::from_nanos(nanoseconds.unsigned_abs());
-    let time = if nanoseconds < 0 {
-        UNIX_EPOCH.checked_sub(distance)
-    } else {
-        UNIX_EPOCH.checked_add(distance)
-    };
-    time.unwrap_or(UNIX_EPOCH)
-}
-
-fn nanoseconds(time: SystemTime) -> i64 {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
-        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |it| -it),
-    }
 }

@@ -2,6 +2,7 @@
 //! transports beside it translate the FUSE protocol and hold no decision.
 
 mod cache;
+mod convert;
 mod fuser;
 mod helper;
 mod kernel;

@@ -327,11 +327,11 @@ impl Guard {
         id: NodeId,
         name: &[u8],
         value: &[u8],
-        mode: XattrMode,
+        how: (XattrMode, Caller),
     ) -> Result<()> {
         self.again(|| {
             let permit = self.judge_node(pid, Kind::FsMeta, id)?;
-            self.overlay.set_xattr(&permit, id, name, value, mode)
+            self.overlay.set_xattr(&permit, id, name, value, how)
         })
     }
 

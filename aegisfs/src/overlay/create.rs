@@ -1,10 +1,11 @@
 //! New nodes and new names.
 
-use aegis_policies::Permit;
 use aegis_policies::journal::{NodeId, NodeKind, ShadowOp};
+use aegis_policies::{Permit, RelPath};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use super::acl::{ACCESS, Acl, DEFAULT};
 use super::found::Found;
 use super::lookup::{Entry, check_length, check_name, path_of};
 use super::shadow::{Place, Shadow};
@@ -27,6 +28,14 @@ pub struct New {
     pub gid: u32,
 }
 
+/// What a new node takes from its directory.
+pub(super) struct Inherited {
+    pub(super) mode: u32,
+    pub(super) gid: u32,
+    /// Access control lists, by the names of their attributes.
+    pub(super) lists: Vec<(&'static [u8], Acl)>,
+}
+
 impl Overlay {
     /// Makes a node under a name that must be free. The kernel holds one reference to it.
     ///
@@ -36,7 +45,7 @@ impl Overlay {
     pub fn create(&self, permit: &Permit, parent: NodeId, name: &[u8], new: New) -> Result<Entry> {
         let mut shadow = self.write();
         let (place, path) = self.free_place(&shadow, permit, parent, name)?;
-        let (mode, gid) = self.inherited(&shadow, parent, &new)?;
+        let Inherited { mode, gid, lists } = self.inherited(&shadow, parent, &new)?;
         let node = self.inodes.fresh_id();
         let file = new.kind == NodeKind::File;
         if file {
@@ -46,7 +55,7 @@ impl Overlay {
             self.content.create(node, shadow.generation())?;
         }
         let operation = ShadowOp::Create {
-            path,
+            path: path.clone(),
             node,
             kind: new.kind,
             mode,
@@ -59,7 +68,34 @@ impl Overlay {
             }
             return Err(error);
         }
+        if let Err(error) = self.set_lists(&mut shadow, permit, node, &path, lists) {
+            // A name that can not be taken back stays, with no right that the lists would not give.
+            let _ = self.record(&mut shadow, permit, removal(path, node));
+            return Err(error);
+        }
         self.entry(&shadow, &place)
+    }
+
+    /// Records the lists that a new node takes from its directory.
+    fn set_lists(
+        &self,
+        shadow: &mut Shadow,
+        permit: &Permit,
+        node: NodeId,
+        path: &RelPath,
+        lists: Vec<(&'static [u8], Acl)>,
+    ) -> Result<()> {
+        for (name, list) in lists {
+            let operation = ShadowOp::SetXattr {
+                path: path.clone(),
+                node,
+                first_touch: None,
+                name: name.to_vec(),
+                value: Some(list.encode()),
+            };
+            self.record(shadow, permit, operation)?;
+        }
+        Ok(())
     }
 
     /// Gives a node that is not a directory a further name.
@@ -99,7 +135,7 @@ impl Overlay {
         permit: &Permit,
         parent: NodeId,
         name: &[u8],
-    ) -> Result<(Place, aegis_policies::RelPath)> {
+    ) -> Result<(Place, RelPath)> {
         check_name(name)?;
         let place = Place {
             folder: self.folder_of(shadow, parent)?,
@@ -114,28 +150,43 @@ impl Overlay {
         }
     }
 
-    /// Mode and group of a new node: a set-group-id directory hands its group on, and to a
-    /// directory the bit as well (mkdir(2), open(2)).
+    /// What a new node takes from its directory. A set-group-id directory hands its group on, and to
+    /// a directory the bit as well (mkdir(2), open(2)); a default list takes the umask's place and
+    /// becomes the node's own (acl(5)).
     pub(super) fn inherited(
         &self,
         shadow: &Shadow,
         parent: NodeId,
         new: &New,
-    ) -> Result<(u32, u32)> {
-        let parent = self.locate(shadow, parent)?;
+    ) -> Result<Inherited> {
+        let found = self.locate(shadow, parent)?;
         let parent: Attr = self
-            .attr_of_found(shadow, &parent)?
+            .attr_of_found(shadow, &found)?
             .ok_or(OverlayError::Stale)?;
-        let mode = new.mode & !new.umask;
-        if parent.mode & SET_GID == 0 {
-            return Ok((mode, new.gid));
-        }
-        let bit = if new.kind == NodeKind::Directory {
-            SET_GID
-        } else {
-            0
+        let default = match new.kind {
+            NodeKind::Symlink(_) => None,
+            _ => self.default_list(shadow, &found)?,
         };
-        Ok((mode | bit, parent.gid))
+        let mut inherited = Inherited {
+            mode: new.mode & !new.umask,
+            gid: new.gid,
+            lists: Vec::new(),
+        };
+        if let Some(default) = default {
+            inherited.mode = new.mode & (!0o777 | default.mode());
+            let own = default.clone().with_mode(inherited.mode);
+            inherited.lists.extend(own.map(|own| (ACCESS, own)));
+            if new.kind == NodeKind::Directory {
+                inherited.lists.push((DEFAULT, default));
+            }
+        }
+        if parent.mode & SET_GID != 0 {
+            inherited.gid = parent.gid;
+            if new.kind == NodeKind::Directory {
+                inherited.mode |= SET_GID;
+            }
+        }
+        Ok(inherited)
     }
 
     /// The answer for a name that was just made.
@@ -150,5 +201,13 @@ impl Overlay {
             generation: inode.generation(),
             unannounced: false,
         })
+    }
+}
+
+fn removal(path: RelPath, node: NodeId) -> ShadowOp {
+    ShadowOp::Remove {
+        path,
+        node,
+        first_touch: None,
     }
 }

@@ -7,18 +7,19 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use aegis_policies::RelPath;
 use aegis_policies::journal::{Baseline, LowerFile, NodeKind};
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, StatVfs, StatxFlags, fgetxattr, flistxattr,
-    fstat, fstatvfs, openat2, readlinkat, statx,
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, StatVfs, StatxFlags, fstat, fstatvfs,
+    lgetxattr, llistxattr, openat2, readlinkat, statx,
 };
 use rustix::io::Errno;
 
+use super::acl::ACCESS;
 use super::attr::Stat;
 use super::relocations::Relocations;
 
@@ -37,6 +38,7 @@ pub(crate) struct LowerRoot {
     root: Arc<LowerFolder>,
     relocations: Relocations,
     folders: Mutex<HashMap<RelPath, (Arc<LowerFolder>, Instant)>>,
+    acl: bool,
 }
 
 /// A directory of the host.
@@ -65,14 +67,18 @@ impl LowerRoot {
         if stat.kind != FileType::Directory {
             return Err(Errno::NOTDIR);
         }
-        Ok(Self {
+        let mut lower = Self {
             root: Arc::new(LowerFolder {
                 descriptor: root,
                 identity: (stat.dev, stat.ino),
             }),
             relocations,
             folders: Mutex::default(),
-        })
+            acl: false,
+        };
+        let list = lower.xattr(&RelPath::root(), ACCESS);
+        lower.acl = matches!(list, Ok(_) | Err(Errno::NODATA));
+        Ok(lower)
     }
 
     /// `st_dev` of the project's directory.
@@ -185,25 +191,25 @@ impl LowerRoot {
         Ok(readlinkat(&folder.descriptor, name, Vec::new())?.into_bytes())
     }
 
-    /// The value of an extended attribute of a file or directory.
+    /// The value of an extended attribute of any node.
     pub(crate) fn xattr(&self, path: &RelPath, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        let node = self.open_with(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-        let mut value = vec![0; XATTR_MOST];
-        let length = fgetxattr(&node, name, value.as_mut_slice())?;
-        value.truncate(length);
-        Ok(value)
+        let (_folder, node) = self.named(path)?;
+        read_whole(|buffer| lgetxattr(&node, name, buffer))
     }
 
-    /// The names of the extended attributes of a file or directory.
+    /// The names of the extended attributes of any node.
     pub(crate) fn xattrs(&self, path: &RelPath) -> Result<Vec<Vec<u8>>, Errno> {
-        let node = self.open_with(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-        let mut list = vec![0; XATTR_MOST];
-        let length = flistxattr(&node, list.as_mut_slice())?;
-        list.truncate(length);
+        let (_folder, node) = self.named(path)?;
+        let list = read_whole(|buffer| llistxattr(&node, buffer))?;
         let names = list
             .split(|byte| *byte == 0)
             .filter(|name| !name.is_empty());
         Ok(names.map(<[u8]>::to_vec).collect())
+    }
+
+    /// Whether the project's file system keeps access control lists.
+    pub(crate) const fn has_acl(&self) -> bool {
+        self.acl
     }
 
     /// Space and inodes of the project's file system.
@@ -248,6 +254,19 @@ impl LowerRoot {
         };
         let folder = self.folder(&folder)?;
         openat2(&folder.descriptor, name, flags, Mode::empty(), BENEATH)
+    }
+
+    /// A path by which the kernel finds a node without following it: the name in the directory that
+    /// the descriptor beside it holds. Unlike opening it, this needs no right to read it.
+    fn named(&self, path: &RelPath) -> Result<(Arc<LowerFolder>, Vec<u8>), Errno> {
+        let path = self.relocations.locate(path);
+        let (folder, name) = match path.split_last() {
+            Some((folder, name)) => (self.folder(&folder)?, name.to_vec()),
+            None => (Arc::clone(&self.root), b".".to_vec()),
+        };
+        let mut node = format!("/proc/self/fd/{}/", folder.descriptor.as_raw_fd()).into_bytes();
+        node.extend(name);
+        Ok((folder, node))
     }
 
     /// The directory that is at `path` now, good for looking up one name in it.
@@ -317,6 +336,21 @@ impl AsFd for LowerFolder {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
+}
+
+/// What a call puts into a buffer, which is small when that is enough.
+fn read_whole(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
+    for room in [256, XATTR_MOST] {
+        let mut buffer = vec![0; room];
+        match read(&mut buffer) {
+            Err(Errno::RANGE) => {}
+            length => {
+                buffer.truncate(length?);
+                return Ok(buffer);
+            }
+        }
+    }
+    Err(Errno::TOOBIG)
 }
 
 /// The most that Linux allows for a value and for a list (XATTR_SIZE_MAX, XATTR_LIST_MAX).

@@ -66,7 +66,8 @@ impl Overlay {
             set.atime.map(SetTime::nanoseconds),
             set.mtime.map(SetTime::nanoseconds),
         );
-        if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() || times != (None, None) {
+        // A request that changes nothing, such as chown(2) to nobody new, sets the status change time.
+        if set.size.is_none() || set.changes_attributes() {
             let mut shadow = self.write();
             self.set(&mut shadow, permit, id, &set, times)?;
         }
@@ -168,6 +169,13 @@ impl Overlay {
             Some(_) => Err(Errno::INVAL.into()),
             None => Err(OverlayError::Stale),
         }
+    }
+}
+
+impl SetAttr {
+    const fn changes_attributes(&self) -> bool {
+        let owner = self.uid.is_some() || self.gid.is_some();
+        owner || self.mode.is_some() || self.atime.is_some() || self.mtime.is_some()
     }
 }
 

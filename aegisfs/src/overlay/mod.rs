@@ -8,6 +8,7 @@
 //! Locks, in the order in which they are taken: `writing`, a node's backing, the shadow, the node
 //! table. A thread that holds `writing` to write waits for no backing.
 
+mod acl;
 mod attr;
 mod base;
 mod blocks;

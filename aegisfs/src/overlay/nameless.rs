@@ -8,6 +8,7 @@ use aegis_policies::Permit;
 use aegis_policies::journal::{NodeId, NodeKind, ShadowOp};
 use rustix::io::Errno;
 
+use super::create::Inherited;
 use super::found::Found;
 use super::lookup::Entry;
 use super::shadow::{Place, Shadow};
@@ -34,10 +35,13 @@ impl Overlay {
             name: STAND_IN.into(),
         };
         covers(permit, &super::lookup::path_of(&shadow, &place)?)?;
-        let (mode, gid) = self.inherited(&shadow, parent, new)?;
+        let Inherited { mode, gid, lists } = self.inherited(&shadow, parent, new)?;
         let node = self.inodes.fresh_id();
         self.content.create(node, shadow.generation())?;
         shadow.make_nameless(node, [mode, new.uid, gid], now());
+        for (name, list) in lists {
+            shadow.set_xattr(node, name.to_vec(), Some(list.encode()), now());
+        }
         let found = Found::Node(node);
         let attr = self.attr_of_found(&shadow, &found);
         let inode = self.remember_own(&shadow, node);

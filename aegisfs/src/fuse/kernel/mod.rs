@@ -49,7 +49,7 @@ impl Service {
     ) -> io::Result<Self> {
         let connection = Arc::new(connection);
         let requests = Requests::new(Arc::clone(guard));
-        let agreed = handshake(&connection, &wish(options))?;
+        let agreed = handshake(&connection, &wish(options, &requests))?;
         let overlay = guard.overlay();
         let memory = Memory::new(Arc::clone(&connection), overlay.root());
         overlay.attach_kernel(Arc::new(memory));
@@ -86,7 +86,7 @@ impl Service {
 }
 
 /// What is used where the kernel can.
-fn wish(options: Options) -> Wish {
+fn wish(options: Options, requests: &Requests) -> Wish {
     let mut flags = Flags::ASYNC_READ
         | Flags::ATOMIC_O_TRUNC
         | Flags::BIG_WRITES
@@ -103,6 +103,9 @@ fn wish(options: Options) -> Wish {
         | Flags::DIRECT_IO_ALLOW_MMAP;
     if options.writeback {
         flags = flags | Flags::WRITEBACK_CACHE;
+    }
+    if requests.has_acl() {
+        flags = flags | Flags::POSIX_ACL | Flags::DONT_MASK;
     }
     Wish {
         flags,

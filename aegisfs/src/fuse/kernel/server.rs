@@ -93,8 +93,14 @@ impl Server {
             }
             Operation::Statfs => reply.statfs(&self.requests.statfs()?),
             Operation::Setxattr {
-                name, value, flags, ..
-            } => self.requests.setxattr(asker, node, name, value, flags),
+                name,
+                value,
+                flags,
+                kills,
+            } => {
+                let how = (flags, caller(kills));
+                self.requests.setxattr(asker, node, name, value, how)
+            }
             Operation::Getxattr { name, size } => {
                 put(fitting(self.requests.getxattr(node, name)?, size)?, reply)
             }

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 
 use super::{Answer, Asker, Requests, Shown};
 use crate::guard::Guard;
-use crate::overlay::{SetAttr, XattrMode};
+use crate::overlay::{Caller, SetAttr, XattrMode};
 
 impl Requests {
     /// The attributes of a node.
@@ -37,14 +37,15 @@ impl Requests {
         self.answer(Guard::statvfs)
     }
 
-    /// Sets an extended attribute; `flags` are those of setxattr(2).
+    /// Sets an extended attribute; `flags` are those of setxattr(2). A list of who may access the
+    /// node takes its set-group-id bit away, unless the caller is trusted.
     pub(in crate::fuse) fn setxattr(
         &self,
         asker: Asker,
         node: u64,
         name: &[u8],
         value: &[u8],
-        flags: u32,
+        (flags, caller): (u32, Caller),
     ) -> Answer<()> {
         // XATTR_CREATE and XATTR_REPLACE.
         let mode = match flags {
@@ -53,7 +54,7 @@ impl Requests {
             _ => XattrMode::Any,
         };
         let node = self.node(node);
-        self.answer(|guard| guard.set_xattr(asker.pid, node, name, value, mode))
+        self.answer(|guard| guard.set_xattr(asker.pid, node, name, value, (mode, caller)))
     }
 
     /// The value of an extended attribute.

@@ -52,6 +52,11 @@ impl Requests {
         Self { guard, root }
     }
 
+    /// Whether nodes can have access control lists, so that the kernel has to ask for them.
+    pub(super) fn has_acl(&self) -> bool {
+        self.guard.overlay().has_acl()
+    }
+
     /// Does the work of a request.
     fn answer<T>(&self, work: impl FnOnce(&Guard) -> Result<T, OverlayError>) -> Answer<T> {
         guarded(|| work(&self.guard))

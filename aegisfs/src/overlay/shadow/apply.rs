@@ -7,6 +7,7 @@ use aegis_policies::journal::{
     Baseline, Displaced, FirstTouch, Generation, LowerFile, NodeId, NodeKind, ShadowOp,
 };
 
+use super::super::acl::{ACCESS, Acl};
 use super::fit::Prepared;
 use super::{Child, FIRST_MADE, Folder, FolderKey, Node, Origin, Place, Shadow, Touched};
 
@@ -90,10 +91,7 @@ impl Shadow {
                 ..
             } => {
                 self.touch(node, place, first_touch);
-                if let Some(node) = self.nodes.get_mut(&node) {
-                    node.xattrs.insert(name, value);
-                    node.changed = at;
-                }
+                self.set_xattr(node, name, value, at);
             }
             ShadowOp::Fork {
                 node, generation, ..
@@ -128,20 +126,6 @@ impl Shadow {
     pub(crate) fn make_nameless(&mut self, id: NodeId, [mode, uid, gid]: [u32; 3], at: i64) {
         let made = Node::made(NodeKind::File, self.generation(), [mode, uid, gid], at);
         self.nodes.insert(id, Node { links: 0, ..made });
-    }
-
-    /// Changes an extended attribute of a node without a name.
-    pub(crate) fn set_nameless_xattr(
-        &mut self,
-        id: NodeId,
-        name: Vec<u8>,
-        value: Option<Vec<u8>>,
-        at: i64,
-    ) {
-        if let Some(node) = self.nodes.get_mut(&id) {
-            node.xattrs.insert(name, value);
-            node.changed = at;
-        }
     }
 
     /// Gives a node content of a generation; that which it had until now is another's business.
@@ -302,6 +286,22 @@ impl Shadow {
             (None, Some(_)) => node.mtime = mtime,
             (_, None) => {}
         }
+    }
+
+    /// Changes an extended attribute; without a record only for a node that has no name. A list of who
+    /// may access a node sets its permission bits as well.
+    pub(crate) fn set_xattr(&mut self, id: NodeId, name: Vec<u8>, value: Option<Vec<u8>>, at: i64) {
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return;
+        };
+        let list = value.as_deref().filter(|_| name == ACCESS);
+        if let Some(list) = list.and_then(Acl::parse) {
+            let before = node.origin.as_ref().map(|origin| origin.baseline.mode);
+            let mode = node.mode.or(before).unwrap_or(0);
+            node.mode = Some(mode & !0o777 | list.mode());
+        }
+        node.xattrs.insert(name, value);
+        node.changed = at;
     }
 
     /// Makes a name lead to a node. A node that comes home is not missing there any more.

@@ -71,6 +71,8 @@ impl Flags {
     /// O_TRUNC comes with OPEN instead of a SETATTR after it.
     pub(in crate::fuse::kernel) const ATOMIC_O_TRUNC: Self = Self(1 << 3);
     pub(in crate::fuse::kernel) const BIG_WRITES: Self = Self(1 << 5);
+    /// The umask comes along and is this side's to apply.
+    pub(in crate::fuse::kernel) const DONT_MASK: Self = Self(1 << 6);
     /// Pages go when size or time of modification turn out to have changed.
     pub(in crate::fuse::kernel) const AUTO_INVAL_DATA: Self = Self(1 << 12);
     pub(in crate::fuse::kernel) const DO_READDIRPLUS: Self = Self(1 << 13);
@@ -78,6 +80,8 @@ impl Flags {
     pub(in crate::fuse::kernel) const ASYNC_DIO: Self = Self(1 << 15);
     pub(in crate::fuse::kernel) const WRITEBACK_CACHE: Self = Self(1 << 16);
     pub(in crate::fuse::kernel) const PARALLEL_DIROPS: Self = Self(1 << 18);
+    /// The kernel asks for access control lists and checks them.
+    pub(in crate::fuse::kernel) const POSIX_ACL: Self = Self(1 << 20);
     /// `max_pages` of the answer counts.
     pub(in crate::fuse::kernel) const MAX_PAGES: Self = Self(1 << 22);
     pub(in crate::fuse::kernel) const CACHE_SYMLINKS: Self = Self(1 << 23);
