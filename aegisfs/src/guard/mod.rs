@@ -439,7 +439,7 @@ impl Guard {
         let effect = Effect::shadow(kind, path.clone(), labels);
         match self.gate.judge(&actor, effect.clone()) {
             // No policy refused: there was no room for the record. A removal makes some.
-            Err(refusal) if refusal.policies.is_empty() && kind == Kind::FsRemove => {
+            Err(refusal) if refusal.unrecorded.is_some() && kind == Kind::FsRemove => {
                 if !self.overlay.make_room() {
                     return Err(refusal.into());
                 }

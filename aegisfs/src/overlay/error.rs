@@ -57,15 +57,12 @@ impl OverlayError {
         match self {
             Self::Stale => Errno::STALE,
             Self::Moved => Errno::AGAIN,
-            Self::Refused(_) => Errno::ACCESS,
+            Self::Refused(refusal) => refusal
+                .unrecorded
+                .map_or(Errno::ACCESS, Errno::from_raw_os_error),
             Self::Busy => Errno::BUSY,
-            Self::Journal(JournalError::Io { source, .. }) => {
-                Errno::from_io_error(source).unwrap_or(Errno::IO)
-            }
-            Self::SessionInsideProject
-            | Self::Replay { .. }
-            | Self::Misfit(_)
-            | Self::Journal(_) => Errno::IO,
+            Self::Journal(error) => Errno::from_raw_os_error(error.errno()),
+            Self::SessionInsideProject | Self::Replay { .. } | Self::Misfit(_) => Errno::IO,
             Self::Os(errno) => *errno,
         }
     }

@@ -233,7 +233,7 @@ impl Overlay {
     fn append(&self, permit: &Permit, operation: &ShadowOp) -> Result<Recorded> {
         let append = || self.note(permit, Event::Shadow(operation.clone()));
         match append() {
-            Err(error) if error.errno() == Errno::NOSPC => match operation {
+            Err(error) if is_full(error.errno()) => match operation {
                 ShadowOp::Remove { .. } if self.reserve.release() => append(),
                 _ => Err(error),
             },
@@ -266,6 +266,11 @@ impl Overlay {
             }
         }
     }
+}
+
+/// Whether there is no room on the disk, or none for this user.
+fn is_full(errno: Errno) -> bool {
+    matches!(errno, Errno::NOSPC | Errno::DQUOT)
 }
 
 /// Checks that a permit is for this path: the judgement was about a name, and the act must be too.

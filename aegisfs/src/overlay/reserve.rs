@@ -10,8 +10,9 @@ use rustix::io::Errno;
 use crate::layout::SessionDir;
 
 const NAME: &str = "reserve";
-/// Bytes kept; some ten thousand records of removals.
-const SIZE: u64 = 1 << 20;
+/// Bytes kept; some two thousand records of removals. Whatever is removed that has content of its own
+/// makes more room than its record takes.
+const SIZE: u64 = 256 << 10;
 
 /// The reserve of a session.
 #[derive(Debug)]

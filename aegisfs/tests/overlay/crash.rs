@@ -109,12 +109,12 @@ fn agree(bed: &Bed, model: &Path, pending: Option<Op>, round: u64) {
 }
 
 /// Operations in an order that a seed determines.
-struct Random {
+pub struct Random {
     runner: TestRunner,
 }
 
 impl Random {
-    fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
@@ -123,14 +123,14 @@ impl Random {
         }
     }
 
-    fn op(&mut self) -> Op {
+    pub fn op(&mut self) -> Op {
         ops::operation()
             .new_tree(&mut self.runner)
             .unwrap()
             .current()
     }
 
-    fn below(&mut self, limit: u64) -> u64 {
+    pub fn below(&mut self, limit: u64) -> u64 {
         (0..limit).new_tree(&mut self.runner).unwrap().current()
     }
 }

@@ -8,6 +8,7 @@ mod checkpoints;
 mod crash;
 mod following;
 mod full;
+mod full_random;
 mod model;
 mod mounted;
 mod nameless;

@@ -57,6 +57,9 @@ pub struct Refusal {
     pub policies: Arc<[String]>,
     /// The reason in words, from the policy's annotation.
     pub reason: String,
+    /// No policy refused: the judgement could not be put on record, for this reason of the operating
+    /// system's (errno(3)).
+    pub unrecorded: Option<i32>,
 }
 
 impl Gate {
@@ -165,6 +168,7 @@ impl Refusal {
             askable: verdict.outcome == Outcome::Ask,
             policies: Arc::clone(&verdict.policies),
             reason: verdict.reason.as_ref().to_owned(),
+            unrecorded: None,
         }
     }
 
@@ -175,6 +179,7 @@ impl Refusal {
             askable: false,
             policies: Arc::default(),
             reason: format!("it can not be put on record: {error}"),
+            unrecorded: Some(error.errno()),
         }
     }
 }

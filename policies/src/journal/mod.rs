@@ -241,7 +241,20 @@ pub fn read_behind(directory: &Path, position: &Position) -> Result<Entries, Jou
     Entries::open_behind(directory, position)
 }
 
+/// EIO (errno(3)), the same number on every system we run on.
+const INPUT_OUTPUT_ERROR: i32 = 5;
+
 impl JournalError {
+    /// What an operation fails with whose record could not be written (errno(3)).
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        let number = match self {
+            Self::Io { source, .. } => source.raw_os_error(),
+            _ => None,
+        };
+        number.unwrap_or(INPUT_OUTPUT_ERROR)
+    }
+
     fn io(segment: &Path, source: io::Error) -> Self {
         Self::Io {
             segment: segment.to_owned(),

@@ -132,16 +132,10 @@ pub(super) fn open(path: &Path) -> Result<File, JournalError> {
 }
 
 /// Writes `bytes` with one write(2), so that a concurrent reader and a crash see a prefix of one
-/// frame at most.
+/// frame at most. When that falls short, a second one tells why (write(2)): a full disk, a quota or
+/// a limit.
 pub(super) fn write_whole(mut file: &File, bytes: &[u8]) -> io::Result<()> {
-    loop {
-        match file.write(bytes) {
-            Ok(count) if count == bytes.len() => return Ok(()),
-            Ok(_) => return Err(io::Error::from(io::ErrorKind::StorageFull)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+    file.write_all(bytes)
 }
 
 /// A new name is durable only when its directory is (fsync(2)).
