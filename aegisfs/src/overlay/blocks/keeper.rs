@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::below::HostFile;
 use super::partial::Partial;
-use super::store::Shelf;
+use super::shelf::Shelf;
 use crate::sys::lease::{self, Listener};
 
 /// How often leases are looked at when no signal comes; signals come, so this is for those that a

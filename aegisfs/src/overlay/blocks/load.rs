@@ -12,7 +12,8 @@ use rustix::io::Errno;
 
 use super::below::{Below, HostFile};
 use super::map::{Block, Map, Origin, read_header};
-use super::store::{OpenHost, map_name, names_of_maps};
+use super::shelf::{map_name, names_of_maps};
+use super::store::OpenHost;
 use super::{Body, Partial};
 use crate::overlay::attr::{Stat, Version};
 use crate::overlay::bytes::{next_data, next_hole};

@@ -7,6 +7,7 @@ mod keeper;
 mod load;
 mod map;
 mod partial;
+mod shelf;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -14,4 +15,5 @@ mod tests;
 pub(crate) use body::Body;
 pub(crate) use load::{complete, read_content};
 pub(crate) use partial::Partial;
-pub(crate) use store::{Blocks, OpenHost, content_of};
+pub(crate) use shelf::content_of;
+pub(crate) use store::{Blocks, OpenHost};
