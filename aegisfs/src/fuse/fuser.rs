@@ -13,7 +13,6 @@ use ::fuser::{
     ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek,
     ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
 };
-use rustix::fs::OFlags;
 
 use super::convert::{absent, attributes, file_type, set_time};
 use super::options::{Feature, Features, Options, Transport};
@@ -258,12 +257,8 @@ impl Filesystem for Adapter {
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        // Not asked for, so that the kernel empties the file itself.
-        let flags = flags.0.cast_unsigned() & !OFlags::TRUNC.bits();
-        let opened = self
-            .requests
-            .open(asker(request), ino.0, flags, Caller::Trusted);
-        match opened {
+        let flags = flags.0.cast_unsigned();
+        match self.requests.open(asker(request), ino.0, flags) {
             Ok(opened) => reply.opened(FileHandle(opened.handle.0), open_flags(opened)),
             Err(errno) => reply.error(number(errno)),
         }

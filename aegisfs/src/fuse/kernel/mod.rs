@@ -88,7 +88,6 @@ impl Service {
 /// What is used where the kernel can.
 fn wish(options: Options, requests: &Requests) -> Wish {
     let mut flags = Flags::ASYNC_READ
-        | Flags::ATOMIC_O_TRUNC
         | Flags::BIG_WRITES
         | Flags::AUTO_INVAL_DATA
         | Flags::DO_READDIRPLUS

@@ -160,8 +160,8 @@ impl Server {
     ) -> Result<(), Errno> {
         let (node, asker) = (header.node, header.asker);
         match *operation {
-            Operation::Open { flags, kills } => {
-                let opened = self.requests.open(asker, node, flags, caller(kills))?;
+            Operation::Open { flags } => {
+                let opened = self.requests.open(asker, node, flags)?;
                 reply.open(&opened, None)
             }
             Operation::Create {

@@ -1,35 +1,18 @@
 //! Requests about open files.
 
-use rustix::fs::{OFlags, SeekFrom};
+use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use super::names::access;
 use super::{Answer, Asker, Opened, Requests};
-use crate::overlay::{Caller, Durable, HandleId, SetAttr};
+use crate::overlay::{Caller, Durable, HandleId};
 
 impl Requests {
-    /// Opens a file, and empties it when `flags`, which are those of open(2), say so. `caller` is who
-    /// empties it.
-    pub(in crate::fuse) fn open(
-        &self,
-        asker: Asker,
-        number: u64,
-        flags: u32,
-        caller: Caller,
-    ) -> Answer<Opened> {
+    /// Opens a file; `flags` are those of open(2). With O_TRUNC the kernel empties it afterwards, when
+    /// nobody runs it (ETXTBSY): FUSE_ATOMIC_O_TRUNC would empty a running program first.
+    pub(in crate::fuse) fn open(&self, asker: Asker, number: u64, flags: u32) -> Answer<Opened> {
         let (node, access) = (self.node(number), access(flags)?);
         let opened = self.answer(|guard| guard.open(asker.pid, node, access))?;
-        if flags & OFlags::TRUNC.bits() != 0 {
-            let set = SetAttr {
-                size: Some(0),
-                caller,
-                ..SetAttr::default()
-            };
-            if let Err(errno) = self.setattr(asker, number, set) {
-                let _ = self.release(opened.handle);
-                return Err(errno);
-            }
-        }
         Ok(opened.into())
     }
 

@@ -7,6 +7,7 @@ mod differs;
 mod durable;
 mod identity;
 mod notify;
+mod stress;
 mod unmount;
 
 use alike::run_in;

@@ -68,8 +68,6 @@ pub(in crate::fuse::kernel) enum Agreement {
 impl Flags {
     /// Several reads of one file at once.
     pub(in crate::fuse::kernel) const ASYNC_READ: Self = Self(1 << 0);
-    /// O_TRUNC comes with OPEN instead of a SETATTR after it.
-    pub(in crate::fuse::kernel) const ATOMIC_O_TRUNC: Self = Self(1 << 3);
     pub(in crate::fuse::kernel) const BIG_WRITES: Self = Self(1 << 5);
     /// The umask comes along and is this side's to apply.
     pub(in crate::fuse::kernel) const DONT_MASK: Self = Self(1 << 6);

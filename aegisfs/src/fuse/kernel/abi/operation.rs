@@ -70,7 +70,6 @@ pub(in crate::fuse::kernel) enum Operation<'a> {
     },
     Open {
         flags: u32,
-        kills: bool,
     },
     Create {
         name: &'a [u8],
@@ -239,7 +238,6 @@ impl<'a> Operation<'a> {
             BATCH_FORGET => Self::BatchForget { nodes: rest.0 },
             OPEN => Self::Open {
                 flags: fixed.u32()?,
-                kills: fixed.u32()? & OPEN_KILL_SUIDGID != 0,
             },
             READ | READDIR | READDIRPLUS => Self::reading(opcode, &mut fixed)?,
             WRITE => Self::write(&mut fixed, &mut rest)?,
@@ -489,6 +487,5 @@ const FATTR_MTIME: u32 = 1 << 5;
 const FATTR_ATIME_NOW: u32 = 1 << 7;
 const FATTR_MTIME_NOW: u32 = 1 << 8;
 const FATTR_KILL_SUIDGID: u32 = 1 << 11;
-const OPEN_KILL_SUIDGID: u32 = 1 << 0;
 const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 const SETXATTR_ACL_KILL_SGID: u32 = 1 << 0;
