@@ -3,6 +3,7 @@
 mod attacks;
 mod bed;
 mod blocks;
+mod boundaries;
 mod changes;
 mod checkpoints;
 mod crash;
@@ -14,6 +15,7 @@ mod mounted;
 mod nameless;
 mod ops;
 mod parallel;
+mod power;
 mod resumed;
 mod rewound;
 mod semantics;
