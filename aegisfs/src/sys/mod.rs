@@ -6,3 +6,4 @@
 )]
 
 pub(crate) mod lease;
+pub(crate) mod ring;

@@ -20,5 +20,6 @@ mod resumed;
 mod rewound;
 mod semantics;
 mod tools;
+mod transports;
 mod tree;
 mod user;

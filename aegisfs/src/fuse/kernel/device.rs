@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use rustix::io::{Errno, read, write};
 
-use super::abi::{Fields, Header, REPLY_HEADER, Reply, argument_size};
+use super::abi::{Fields, Header, REPLY_HEADER, Reply};
 use super::server::{Outcome, Server};
 
 /// What precedes the bytes of a write, and the slack that the kernel wants (`FUSE_BUFFER_HEADER_SIZE`
@@ -64,7 +64,7 @@ pub(super) fn respond(server: &Server, request: &[u8], answer: &mut [u8]) -> Opt
     let (head, body) = answer.split_at_mut_checked(REPLY_HEADER)?;
     let mut reply = Reply::new(body);
     let outcome = if header.length as usize == request.len() {
-        let split = argument_size(header.opcode).min(fields.0.len());
+        let split = server.argument_size(header.opcode).min(fields.0.len());
         let (argument, rest) = fields.0.split_at_checked(split)?;
         server.serve(&header, argument, rest, &mut reply)
     } else {

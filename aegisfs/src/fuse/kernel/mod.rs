@@ -7,8 +7,12 @@
 mod abi;
 mod device;
 mod notify;
+mod rings;
 mod server;
+#[cfg(test)]
+mod tests;
 
+use std::borrow::Cow;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -21,6 +25,7 @@ use super::requests::Requests;
 use crate::guard::Guard;
 use abi::{Agreed, Agreement, Fields, Flags, Header, Operation, REPLY_HEADER, Wish, ask_again};
 use notify::Memory;
+use rings::Waiting;
 use server::Server;
 
 /// Bytes in one write, and so the most that one request carries; the kernel's own limit is as high
@@ -49,14 +54,38 @@ impl Service {
     ) -> io::Result<Self> {
         let connection = Arc::new(connection);
         let requests = Requests::new(Arc::clone(guard));
-        let agreed = handshake(&connection, &wish(options, &requests))?;
+        let mut wish = wish(options, &requests);
+        let rings = offered_rings(&connection, options, &wish);
+        if rings.is_ok() {
+            wish.flags = wish.flags | Flags::OVER_IO_URING;
+        }
+        let agreed = handshake(&connection, &wish)?;
         let overlay = guard.overlay();
         let memory = Memory::new(Arc::clone(&connection), overlay.root());
         overlay.attach_kernel(Arc::new(memory));
         let server = Server::new(requests.clone(), agreed);
-        let threads = device::start(&connection, &server, options.threads)?;
+        let (mut threads, ringing) = match rings {
+            Ok(rings) if agreed.flags.has(Flags::OVER_IO_URING) => {
+                (rings.start(&server), Feature::on("io_uring", ""))
+            }
+            Ok(_) => (
+                Vec::new(),
+                Feature::off("io_uring", "the kernel does not offer it"),
+            ),
+            Err(reason) => (Vec::new(), Feature::off("io_uring", reason)),
+        };
+        let transport = if ringing.in_force {
+            Transport::IoUring
+        } else {
+            Transport::Device
+        };
+        // What has no answer comes by the device all the same.
+        let by_device = if ringing.in_force { 1 } else { options.threads };
+        threads.extend(device::start(&connection, &server, by_device)?);
+        let mut features = features(&agreed, transport, threads.len());
+        features.features.push(ringing);
         Ok(Self {
-            features: features(&agreed, threads.len()),
+            features,
             requests,
             threads,
         })
@@ -113,6 +142,18 @@ fn wish(options: Options, requests: &Requests) -> Wish {
     }
 }
 
+/// Rings, where they are asked for and can be had; else why not.
+fn offered_rings(
+    connection: &Arc<OwnedFd>,
+    options: Options,
+    wish: &Wish,
+) -> Result<Waiting, Cow<'static, str>> {
+    if options.transport != Transport::IoUring {
+        return Err("not asked for (`-o io_uring`)".into());
+    }
+    rings::prepare(connection, wish.largest_write as usize).map_err(Cow::from)
+}
+
 /// Answers the kernel's first request.
 fn handshake(connection: &OwnedFd, wish: &Wish) -> io::Result<Agreed> {
     let mut request = vec![0; FIRST_REQUEST];
@@ -154,7 +195,7 @@ fn say(connection: &OwnedFd, unique: u64, said: Result<&[u8], Errno>) -> io::Res
     Ok(())
 }
 
-fn features(agreed: &Agreed, threads: usize) -> Features {
+fn features(agreed: &Agreed, transport: Transport, threads: usize) -> Features {
     let mut features = vec![Feature::on("nameless files", "O_TMPFILE and linkat(2)")];
     features.push(if agreed.flags.has(Flags::WRITEBACK_CACHE) {
         Feature::on(
@@ -165,7 +206,7 @@ fn features(agreed: &Agreed, threads: usize) -> Features {
         Feature::off("writeback", "not asked for")
     });
     Features {
-        transport: Transport::Device,
+        transport,
         protocol: Some([7, agreed.minor]),
         threads,
         largest_write: agreed.largest_write,

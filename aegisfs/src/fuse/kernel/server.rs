@@ -2,7 +2,9 @@
 
 use rustix::io::Errno;
 
-use super::abi::{Agreed, Header, OpenFlags, Operation, Reply, Setattr, forgotten, refusal};
+use super::abi::{
+    Agreed, Header, OpenFlags, Operation, Reply, Setattr, argument_size, forgotten, refusal,
+};
 use crate::fuse::requests::{Asker, Fitting, Listing, Lookup, Make, Move, Requests, fitting};
 use crate::overlay::{Caller, Durable, HandleId, SetAttr};
 
@@ -30,9 +32,20 @@ impl Server {
         Self { requests, agreed }
     }
 
+    /// What answers.
+    #[cfg(test)]
+    pub(super) const fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
     /// What was agreed on with the kernel.
     pub(super) const fn agreed(&self) -> &Agreed {
         &self.agreed
+    }
+
+    /// Bytes of the fixed argument of a request.
+    pub(super) const fn argument_size(&self, opcode: u32) -> usize {
+        argument_size(opcode, self.agreed.flags)
     }
 
     /// Takes the fixed argument of a request and what follows it, and answers.

@@ -92,6 +92,7 @@ impl Flags {
     /// A file opened past the page cache can be mapped all the same.
     pub(in crate::fuse::kernel) const DIRECT_IO_ALLOW_MMAP: Self = Self(1 << 36);
     pub(in crate::fuse::kernel) const PASSTHROUGH: Self = Self(1 << 37);
+    pub(in crate::fuse::kernel) const OVER_IO_URING: Self = Self(1 << 41);
 
     /// Whether all of these are among them.
     pub(in crate::fuse::kernel) const fn has(self, flags: Self) -> bool {

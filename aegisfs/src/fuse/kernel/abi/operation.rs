@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::bytes::{Fields, Malformed};
-use super::init::InitRequest;
+use super::init::{Flags, InitRequest};
 use crate::fuse::requests::Asker;
 use crate::overlay::SetTime;
 
@@ -194,8 +194,9 @@ impl Header {
 }
 
 /// Bytes of the fixed argument of a request: through a ring it comes apart from what follows it.
-pub(in crate::fuse::kernel) const fn argument_size(opcode: u32) -> usize {
+pub(in crate::fuse::kernel) const fn argument_size(opcode: u32, agreed: Flags) -> usize {
     match opcode {
+        SETXATTR if !agreed.has(Flags::SETXATTR_EXT) => 8,
         FORGET | MKDIR | RENAME | LINK | OPEN | GETXATTR | LISTXATTR | OPENDIR | BATCH_FORGET
         | INTERRUPT | SYNCFS => 8,
         MKNOD | CREATE | TMPFILE | FSYNC | FSYNCDIR | GETATTR | SETXATTR | RENAME2 => 16,
@@ -275,6 +276,11 @@ impl<'a> Operation<'a> {
         })
     }
 
+    /// Whether a request carries bytes to be written.
+    pub(in crate::fuse::kernel) const fn is_write(opcode: u32) -> bool {
+        opcode == WRITE
+    }
+
     /// A request that makes or moves a name.
     fn name(opcode: u32, fixed: &mut Fields<'a>, rest: &mut Fields<'a>) -> Result<Self, Malformed> {
         Ok(match opcode {
@@ -332,7 +338,10 @@ impl<'a> Operation<'a> {
             LISTXATTR => Self::Listxattr { size },
             _ => Self::Setxattr {
                 flags: fixed.u32()?,
-                kills: fixed.u32()? & SETXATTR_ACL_KILL_SGID != 0,
+                // Kernels before 7.33 do not say.
+                kills: fixed
+                    .u32()
+                    .is_ok_and(|more| more & SETXATTR_ACL_KILL_SGID != 0),
                 name: rest.name()?,
                 value: rest.take(usize::try_from(size).map_err(|_| Malformed)?)?,
             },
