@@ -3,12 +3,13 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: help demo test install bench fmt lint
+.PHONY: help demo test conformance install bench fmt lint
 
 help:
 	@echo "make demo     installs what is missing (bubblewrap, fuse3), builds, and shows one whole session:"
 	@echo "              a scripted agent works in a sandbox, is refused what it may not do, and its work lands"
 	@echo "make test     installs what the tests need, then runs every test on real mounts and real sandboxes"
+	@echo "make conformance  runs pjdfstest, fsx and a stress on mounts (hours with all of fsx; see the script)"
 	@echo "make install  builds with optimisation and puts aegis-os into ~/.cargo/bin"
 	@echo "make bench    measures against the native file system and its neighbours, and prints a table"
 	@echo "make fmt      formats the sources"
@@ -28,6 +29,11 @@ test:
 	  echo "cargo-nextest is not installed: using cargo test"; \
 	  $(CARGO) test --locked --workspace --no-fail-fast; \
 	fi
+
+conformance:
+	tests/setup.sh test
+	$(CARGO) build --locked --release -p aegis-launcher
+	tests/conformance/conformance.sh target/release/aegis-os $(CONFORMANCE)
 
 install:
 	tests/setup.sh run
