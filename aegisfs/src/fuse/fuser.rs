@@ -41,11 +41,8 @@ impl Adapter {
     /// FUSE_SETXATTR_ACL_KILL_SGID on, and of the groups of a caller only the first is known here.
     fn keeps_group(&self, asker: Asker, ino: INodeNo) -> Caller {
         let own = |shown: Shown| shown.attr.gid == asker.gid;
-        if asker.uid == 0 || self.requests.getattr(ino.0).is_ok_and(own) {
-            Caller::Trusted
-        } else {
-            Caller::Ordinary
-        }
+        let keeps = asker.uid == 0 || self.requests.getattr(ino.0).is_ok_and(own);
+        asker.caller(!keeps)
     }
 
     /// Where there are lists, the umask is ours to apply: a directory's default list takes its place
@@ -141,11 +138,8 @@ impl Filesystem for Adapter {
         reply: ReplyAttr,
     ) {
         // fuser 0.18 does not pass FATTR_KILL_SUIDGID on; root alone is sure to have CAP_FSETID.
-        let caller = if request.uid() == 0 {
-            Caller::Trusted
-        } else {
-            Caller::Ordinary
-        };
+        let asker = asker(request);
+        let caller = asker.caller(asker.uid != 0);
         let set = SetAttr {
             mode,
             uid,
@@ -155,7 +149,7 @@ impl Filesystem for Adapter {
             mtime: mtime.map(set_time),
             caller,
         };
-        reply_attr(self.requests.setattr(asker(request), ino.0, set), reply);
+        reply_attr(self.requests.setattr(asker, ino.0, set), reply);
     }
 
     fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
@@ -310,7 +304,7 @@ impl Filesystem for Adapter {
 
     fn write(
         &self,
-        _request: &Request,
+        request: &Request,
         _ino: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -321,11 +315,7 @@ impl Filesystem for Adapter {
         reply: ReplyWrite,
     ) {
         let kills = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let caller = if kills {
-            Caller::Ordinary
-        } else {
-            Caller::Trusted
-        };
+        let caller = asker(request).caller(kills);
         match self
             .requests
             .write(HandleId(handle.0), offset, data, caller)
@@ -509,7 +499,7 @@ impl Filesystem for Adapter {
 
     fn fallocate(
         &self,
-        _request: &Request,
+        request: &Request,
         _ino: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -518,7 +508,11 @@ impl Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         let (handle, mode) = (HandleId(handle.0), mode.cast_unsigned());
-        reply_empty(self.requests.fallocate(handle, mode, offset, length), reply);
+        reply_empty(
+            self.requests
+                .fallocate(asker(request), handle, mode, offset, length),
+            reply,
+        );
     }
 
     fn lseek(
@@ -539,7 +533,7 @@ impl Filesystem for Adapter {
 
     fn copy_file_range(
         &self,
-        _request: &Request,
+        request: &Request,
         _from: INodeNo,
         from_handle: FileHandle,
         from_offset: u64,
@@ -552,7 +546,10 @@ impl Filesystem for Adapter {
     ) {
         let from = (HandleId(from_handle.0), from_offset);
         let to = (HandleId(to_handle.0), to_offset);
-        match self.requests.copy_file_range(from, to, length) {
+        match self
+            .requests
+            .copy_file_range(asker(request), from, to, length)
+        {
             Ok(copied) => reply.written(u32::try_from(copied).unwrap_or(0)),
             Err(errno) => reply.error(number(errno)),
         }

@@ -362,6 +362,14 @@ impl Guard {
         self.overlay.write_at(handle, offset, bytes, caller)
     }
 
+    /// [`Overlay::changed_by`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn changed_by(&self, handle: HandleId, caller: Caller) -> Result<()> {
+        self.overlay.changed_by(handle, caller)
+    }
+
     /// [`Overlay::allocate`]; judged when the handle was opened.
     ///
     /// # Errors

@@ -48,15 +48,25 @@ impl Overlay {
         bytes: &[u8],
         caller: Caller,
     ) -> Result<()> {
+        self.changed_by(handle, caller)?;
         let handle = self.handle(handle)?;
-        if caller == Caller::Ordinary && handle.access.writes() {
-            self.drop_set_id(&handle)?;
-        }
         self.change(&handle, |body| body.write_at(bytes, offset))?;
         handle
             .written
             .fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Takes set-id bits away from a file that `caller` is about to change the content of.
+    ///
+    /// # Errors
+    /// EBADF for a handle that is not open, ENOSPC from the journal.
+    pub fn changed_by(&self, handle: HandleId, caller: Caller) -> Result<()> {
+        let handle = self.handle(handle)?;
+        if caller == Caller::Trusted || !handle.access.writes() {
+            return Ok(());
+        }
+        self.drop_set_id(&handle, caller)
     }
 
     /// Allocates, punches or zeroes a range (fallocate(2)).

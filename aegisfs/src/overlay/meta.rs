@@ -36,7 +36,10 @@ pub enum Caller {
     #[default]
     Trusted,
     /// It does.
-    Ordinary,
+    Ordinary {
+        /// The caller's group. It may have others, which nobody tells this side.
+        group: u32,
+    },
 }
 
 /// A time to set.
@@ -55,7 +58,7 @@ impl Overlay {
     /// ESTALE, EISDIR for the size of a directory, [`OverlayError::Moved`] when the permit is for
     /// another path, ENOSPC from content or journal.
     pub fn setattr(&self, permit: &Permit, id: NodeId, mut set: SetAttr) -> Result<Attr> {
-        let truncated = set.size.is_some() && set.caller == Caller::Ordinary;
+        let truncated = set.size.is_some() && set.caller != Caller::Trusted;
         if set.mode.is_none() && (truncated || set.uid.is_some() || set.gid.is_some()) {
             set.mode = without_set_id(&self.getattr(id)?, set.caller);
         }
@@ -75,9 +78,9 @@ impl Overlay {
     }
 
     /// Takes set-id bits away from a file that the session has written to.
-    pub(super) fn drop_set_id(&self, handle: &Handle) -> Result<()> {
+    pub(super) fn drop_set_id(&self, handle: &Handle, caller: Caller) -> Result<()> {
         let node = handle.inode.id;
-        let Some(mode) = without_set_id(&self.getattr(node)?, Caller::Ordinary) else {
+        let Some(mode) = without_set_id(&self.getattr(node)?, caller) else {
             return Ok(());
         };
         let mut shadow = self.write();
@@ -189,10 +192,15 @@ impl SetTime {
 }
 
 /// The mode of a file after a change of owner, or of content by somebody ordinary, when that takes
-/// bits away (chown(2), write(2)). Root keeps a set-group-id bit that has no group execution.
+/// bits away (chown(2), write(2)). Root, and who is of the group, keep a set-group-id bit that has no
+/// group execution.
 fn without_set_id(attr: &Attr, caller: Caller) -> Option<u32> {
-    let keeps = caller == Caller::Trusted && attr.mode & 0o010 == 0;
-    let group = if keeps { 0 } else { 0o2000 };
+    let outside = matches!(caller, Caller::Ordinary { group } if group != attr.gid);
+    let group = if outside || attr.mode & 0o010 != 0 {
+        0o2000
+    } else {
+        0
+    };
     let mode = attr.mode & !(0o4000 | group);
     (attr.kind == FileType::RegularFile && mode != attr.mode).then_some(mode)
 }

@@ -96,7 +96,7 @@ impl Overlay {
         if is_acl(name) {
             Acl::parse(value).ok_or(Errno::INVAL)?;
         }
-        if name == ACCESS && caller == Caller::Ordinary {
+        if name == ACCESS && caller != Caller::Trusted {
             self.drop_set_group_id(permit, id)?;
         }
         let mut shadow = self.write();

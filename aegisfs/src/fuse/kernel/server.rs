@@ -6,7 +6,7 @@ use super::abi::{
     Agreed, Header, OpenFlags, Operation, Reply, Setattr, argument_size, forgotten, refusal,
 };
 use crate::fuse::requests::{Asker, Fitting, Listing, Lookup, Make, Move, Requests, fitting};
-use crate::overlay::{Caller, Durable, HandleId, SetAttr};
+use crate::overlay::{Durable, HandleId, SetAttr};
 
 /// `FUSE_FSYNC_FDATASYNC`.
 const DATA_ONLY: u32 = 1 << 0;
@@ -111,7 +111,7 @@ impl Server {
                 flags,
                 kills,
             } => {
-                let how = (flags, caller(kills));
+                let how = (flags, asker.caller(kills));
                 self.requests.setxattr(asker, node, name, value, how)
             }
             Operation::Getxattr { name, size } => {
@@ -217,7 +217,8 @@ impl Server {
                 bytes,
             } => {
                 let handle = HandleId(handle);
-                self.requests.write(handle, offset, bytes, caller(kills))?;
+                let caller = header.asker.caller(kills);
+                self.requests.write(handle, offset, bytes, caller)?;
                 reply.size(u32::try_from(bytes.len()).unwrap_or(u32::MAX))
             }
             Operation::Release { handle } => self.requests.release(HandleId(handle)),
@@ -233,7 +234,7 @@ impl Server {
                 mode,
             } => self
                 .requests
-                .fallocate(HandleId(handle), mode, offset, length),
+                .fallocate(header.asker, HandleId(handle), mode, offset, length),
             Operation::Lseek {
                 handle,
                 offset,
@@ -246,7 +247,8 @@ impl Server {
                 wide,
             } => {
                 let (from, to) = ((HandleId(from.0), from.1), (HandleId(to.0), to.1));
-                let copied = self.requests.copy_file_range(from, to, length)?;
+                let asker = header.asker;
+                let copied = self.requests.copy_file_range(asker, from, to, length)?;
                 if wide {
                     reply.offset(copied as u64)
                 } else {
@@ -360,15 +362,7 @@ fn attributes(asker: Asker, set: Setattr) -> SetAttr {
         size: set.size,
         atime: set.atime,
         mtime: set.mtime,
-        caller: caller(kills),
-    }
-}
-
-const fn caller(kills: bool) -> Caller {
-    if kills {
-        Caller::Ordinary
-    } else {
-        Caller::Trusted
+        caller: asker.caller(kills),
     }
 }
 

@@ -61,12 +61,16 @@ impl Requests {
     /// Allocates, punches or zeroes a range; `mode` is that of fallocate(2).
     pub(in crate::fuse) fn fallocate(
         &self,
+        asker: Asker,
         handle: HandleId,
         mode: u32,
         offset: u64,
         length: u64,
     ) -> Answer<()> {
-        self.answer(|guard| guard.allocate(handle, mode, offset, length))
+        self.answer(|guard| {
+            guard.changed_by(handle, asker.caller(asker.uid != 0))?;
+            guard.allocate(handle, mode, offset, length)
+        })
     }
 
     /// Finds the next data or hole; `whence` is that of lseek(2).
@@ -83,6 +87,7 @@ impl Requests {
     /// Copies between two open files; returns how many bytes.
     pub(in crate::fuse) fn copy_file_range(
         &self,
+        asker: Asker,
         from: (HandleId, u64),
         to: (HandleId, u64),
         length: u64,
@@ -90,6 +95,9 @@ impl Requests {
         // The answer has 32 bits.
         let most = i32::MAX as usize;
         let length = usize::try_from(length).unwrap_or(most).min(most);
-        self.answer(|guard| guard.copy_range(from, to, length))
+        self.answer(|guard| {
+            guard.changed_by(to.0, asker.caller(asker.uid != 0))?;
+            guard.copy_range(from, to, length)
+        })
     }
 }

@@ -15,7 +15,7 @@ use aegis_policies::journal::NodeId;
 use rustix::io::Errno;
 
 use crate::guard::Guard;
-use crate::overlay::OverlayError;
+use crate::overlay::{Caller, OverlayError};
 
 pub(super) use answers::{Lookup, Named, Opened, Shown};
 pub(super) use attributes::{Fitting, fitting};
@@ -36,6 +36,18 @@ pub(super) struct Asker {
     pub(super) uid: u32,
     /// The group.
     pub(super) gid: u32,
+}
+
+impl Asker {
+    /// Whether a change by this one takes set-id bits away: where the kernel does not say, root alone
+    /// is sure to have `CAP_FSETID`.
+    pub(super) const fn caller(self, kills: bool) -> Caller {
+        if kills {
+            Caller::Ordinary { group: self.gid }
+        } else {
+            Caller::Trusted
+        }
+    }
 }
 
 /// Answers for one mount.

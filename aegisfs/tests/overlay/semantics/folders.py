@@ -165,6 +165,31 @@ def grouped():
 
 as_user(5001, grouped)
 
+# Set-id bits when the content changes: by the owner in the group or outside of it, by somebody else.
+def changes(name):
+    def in_place(call):
+        file = os.open(name, os.O_RDWR)
+        call(file)
+        os.close(file)
+
+    for what, call in [("write", lambda file: os.write(file, b"x")), ("truncate", lambda file: os.ftruncate(file, 3)),
+                       ("allocate", lambda file: os.posix_fallocate(file, 0, 100)), ("nothing", lambda file: None),
+                       ("copy", lambda file: os.copy_file_range(os.open("a/x", os.O_RDONLY), file, 5))]:
+        yield what, lambda: in_place(call)
+
+
+os.mkdir("bits")
+os.chmod("bits", 0o777)
+for mode in [0o6777, 0o6767]:
+    for what, call in changes("bits/f"):
+        for owner, group in [(5001, 5001), (5001, 7), (7, 7), (7, 5001)]:
+            write("bits/f", "text")
+            os.chown("bits/f", owner, group)
+            os.chmod("bits/f", mode)
+            as_user(5001, call)
+            print(oct(mode), what, owner, group, oct(os.stat("bits/f").st_mode))
+            os.unlink("bits/f")
+
 # Names.
 for name in [b"n" * 255, b"\xff\xfe\x01", b"new\nline", b" ", b"-rf", b"\xe2\x80\xae", b"a\\b", b"*", b"..."]:
     write(name, "named")
