@@ -43,6 +43,7 @@ set_up_test() {
   need_package npm npm
   need_package script bsdutils
   need_package mkfs.btrfs btrfs-progs
+  need_package strace strace
   need_package mkfs.xfs xfsprogs
   install_missing
   ensure_agents

@@ -133,7 +133,14 @@ impl Bed {
 
     /// Mounts the tree in a process of its own, which can be killed.
     pub fn serve(&self) -> Server {
-        Server::start(&self.project(), self.session().root(), &self.mnt())
+        self.serve_under(&[]).unwrap()
+    }
+
+    /// The same, started by another program with these arguments; none when it ends before it has
+    /// mounted.
+    pub fn serve_under(&self, starter: &[&str]) -> Option<Server> {
+        let (session, mnt) = (self.session(), self.mnt());
+        Server::start(starter, &self.project(), session.root(), &mnt)
     }
 }
 
@@ -151,9 +158,12 @@ pub struct Server {
 }
 
 impl Server {
-    fn start(project: &Path, session: &Path, mnt: &Path) -> Self {
+    fn start(starter: &[&str], project: &Path, session: &Path, mnt: &Path) -> Option<Self> {
         // Not by its path: a build may have replaced the file meanwhile.
-        let child = Command::new("/proc/self/exe")
+        let this = format!("/proc/{}/exe", std::process::id());
+        let command = [starter, &[&this]].concat();
+        let child = Command::new(command[0])
+            .args(&command[1..])
             .args([
                 "overlay::bed::serve_child",
                 "--exact",
@@ -166,16 +176,25 @@ impl Server {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let server = Self {
+        let mut server = Self {
             child,
             mnt: mnt.to_owned(),
         };
         let until = Instant::now() + Duration::from_secs(60);
         while !is_mounted(mnt) {
             assert!(Instant::now() < until, "the server did not mount");
+            if server.child.try_wait().unwrap().is_some() {
+                return None;
+            }
             std::thread::sleep(Duration::from_millis(2));
         }
-        server
+        Some(server)
+    }
+
+    /// Unmounts, dead or alive, and waits for the server's end.
+    pub fn end(mut self) {
+        let _ = unmount(&self.mnt, UnmountFlags::DETACH);
+        self.child.wait().unwrap();
     }
 
     pub fn pid(&self) -> rustix::process::Pid {

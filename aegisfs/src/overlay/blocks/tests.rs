@@ -483,6 +483,22 @@ fn a_lease_that_was_lost_is_noticed_with_the_next_read() {
     }
 }
 
+/// A reader that had the host's bytes in hand when the rest came up, and the host wrote, takes its
+/// own copy instead, and gives nothing up.
+#[test]
+fn what_was_read_before_the_rest_came_up_is_read_again() {
+    let bed = Bed::new(&pattern(SIZE));
+    let body = bed.over_host("a", SIZE);
+    let Body::Partial(partial) = &body else {
+        panic!("it is not partial");
+    };
+    assert_eq!(partial.vouch(0, PAGE), Ok(true));
+    let host = OpenOptions::new().write(true).open(bed.host()).unwrap();
+    host.write_all_at(b"HOST", 0).unwrap();
+    assert_eq!(partial.vouch(0, PAGE), Ok(false));
+    assert!(!partial.is_torn() && all(&body).unwrap() == pattern(SIZE));
+}
+
 fn all_but_ours(model: &[u8], at: u64, length: usize) -> Vec<u8> {
     let mut model = model.to_vec();
     apply(&mut model, &Op::Write(5000, b"ours".to_vec()));

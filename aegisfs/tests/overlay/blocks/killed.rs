@@ -1,8 +1,9 @@
 //! Servers that are killed while they hold files of which a part is still the host's.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -10,6 +11,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::{Errno, pwrite};
+use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Signal, kill_process};
 
 use super::super::bed::cases;
@@ -68,6 +70,8 @@ impl Op {
 }
 
 const CRASHED: usize = 8 << 20;
+/// More than what is copied as a whole.
+const SMALL: usize = 5 << 20;
 
 fn write_all(file: &File, mut data: &[u8], mut at: u64) -> Result<(), Errno> {
     while !data.is_empty() {
@@ -143,6 +147,72 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
         "only {acknowledged} changes were acknowledged"
     );
     assert!(fs::read(bed.project().join("big")).unwrap() == pattern(CRASHED));
+}
+
+/// The server dies at one system call after another, of those that change something: strace(1) kills
+/// it before the call.
+#[test]
+fn a_kill_at_any_system_call_loses_nothing() {
+    if Command::new("strace")
+        .arg("-V")
+        .stdout(Stdio::null())
+        .status()
+        .is_err()
+    {
+        eprintln!("skipped: strace is not installed");
+        return;
+    }
+    let mut runner = TestRunner::deterministic();
+    let calls = [
+        "pwrite64",
+        "ftruncate",
+        "renameat",
+        "unlinkat",
+        "write",
+        "fallocate",
+    ];
+    for point in 0..u64::from(cases(24)) {
+        let call = calls[(point % 6) as usize];
+        let at = 1 + point / 6 + (0..3_u64).new_tree(&mut runner).unwrap().current();
+        let bed = bed_with(SMALL);
+        let inject = format!("inject={call}:signal=KILL:when={at}");
+        let trace = format!("trace={call}");
+        let strace = [
+            "strace",
+            "-f",
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            &trace,
+            "-e",
+            &inject,
+        ];
+        let mut model = pattern(SMALL);
+        let mut pending = None;
+        if let Some(server) = bed.serve_under(&strace) {
+            pending = changes_until_it_fails(&bed.mnt().join("big"), &mut model, &mut runner);
+            server.end();
+        }
+        let _ = unmount(bed.mnt(), UnmountFlags::DETACH);
+        let server = bed.serve();
+        let found = fs::read(bed.mnt().join("big")).unwrap();
+        agree(&found, &model, pending.as_ref(), point);
+        server.kill();
+    }
+}
+
+/// A few changes of a file; the one that failed, when one did.
+fn changes_until_it_fails(path: &Path, model: &mut Vec<u8>, runner: &mut TestRunner) -> Option<Op> {
+    let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
+    for _ in 0..12 {
+        let op = Op::any().new_tree(runner).unwrap().current();
+        if op.run(&file).is_err() {
+            return Some(op);
+        }
+        op.apply(model);
+    }
+    None
 }
 
 /// The server dies while a program of the host waits for the rest: what was copied is of the old

@@ -255,6 +255,42 @@ fn a_full_disk_tears_nothing() {
     unmount(&session, UnmountFlags::DETACH).unwrap();
 }
 
+/// A write that finds no room changes nothing, and the block that it was for is still the host's.
+#[test]
+fn a_write_that_finds_no_room_leaves_what_was_there() {
+    let mut bed = bed_with(SIZE);
+    let session = bed.root().join("session");
+    let options = Some(c"size=4m");
+    mount("tmpfs", &session, "tmpfs", MountFlags::empty(), options).unwrap();
+    fs::create_dir(session.join("journal")).unwrap();
+    let mnt = bed.mount();
+    let file = open(&mnt.join("big"));
+    let mut wanted = pattern(SIZE);
+    for (number, at) in (0..SIZE).step_by(4096).enumerate() {
+        let data = if number % 2 == 0 {
+            &[b'o'; 4096][..]
+        } else {
+            b"ours"
+        };
+        match file.write_all_at(data, at as u64) {
+            Ok(()) => wanted[at..at + data.len()].copy_from_slice(data),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(28), "{error}"),
+        }
+    }
+    let ours = wanted
+        .chunks(4096)
+        .filter(|page| page.starts_with(b"o"))
+        .count();
+    assert!((100..1400).contains(&ours), "{ours} pages were written");
+    let seen = fs::read(mnt.join("big")).unwrap();
+    assert!(seen == wanted);
+    drop(file);
+    bed.remount();
+    assert!(fs::read(mnt.join("big")).unwrap() == wanted);
+    bed.unmount();
+    unmount(&session, UnmountFlags::DETACH).unwrap();
+}
+
 /// What would land now.
 fn frozen(bed: &Bed) -> aegisfs::commit::Frozen {
     let project = File::open(bed.project()).unwrap();

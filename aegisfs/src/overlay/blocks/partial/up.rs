@@ -35,7 +35,7 @@ impl Partial {
     }
 
     /// Whether what was just taken from below is right; false when a block came up meanwhile.
-    fn vouch(&self, offset: u64, end: u64) -> Result<bool, Errno> {
+    pub(in crate::overlay::blocks) fn vouch(&self, offset: u64, end: u64) -> Result<bool, Errno> {
         let standing = self.host().map_or(Standing::Same, HostFile::standing);
         // The lease goes only after all blocks are here. While one is not, the standing holds.
         if self.map.is_any_here(offset, end) {
