@@ -3,12 +3,13 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: help demo test conformance install bench fmt lint
+.PHONY: help demo test soak conformance install bench fmt lint
 
 help:
 	@echo "make demo     installs what is missing (bubblewrap, fuse3), builds, and shows one whole session:"
 	@echo "              a scripted agent works in a sandbox, is refused what it may not do, and its work lands"
 	@echo "make test     installs what the tests need, then runs every test on real mounts and real sandboxes"
+	@echo "make soak     ends the server at SOAK (10000) points and takes SOAK random steps, comparing with a model"
 	@echo "make conformance  runs pjdfstest, fsx and a stress on mounts (hours with all of fsx; see the script)"
 	@echo "make install  builds with optimisation and puts aegis-os into ~/.cargo/bin"
 	@echo "make bench    measures against the native file system and its neighbours, and prints a table"
@@ -29,6 +30,12 @@ test:
 	  echo "cargo-nextest is not installed: using cargo test"; \
 	  $(CARGO) test --locked --workspace --no-fail-fast; \
 	fi
+
+SOAK ?= 10000
+
+soak:
+	tests/setup.sh test
+	AEGIS_SOAK=$(SOAK) $(CARGO) test --locked --release -p aegisfs -- boundaries blocks model snapshots rewind full crash
 
 conformance:
 	tests/setup.sh test
