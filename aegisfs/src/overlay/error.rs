@@ -34,6 +34,9 @@ pub enum OverlayError {
     /// An operation does not fit the tree; a fault of ours.
     #[error("the operation does not fit the tree: {0}")]
     Misfit(&'static str),
+    /// Another snapshot has the name.
+    #[error("another snapshot has that name")]
+    NameTaken,
     /// The record could not be written, so the change did not happen.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -61,6 +64,7 @@ impl OverlayError {
                 .unrecorded
                 .map_or(Errno::ACCESS, Errno::from_raw_os_error),
             Self::Busy => Errno::BUSY,
+            Self::NameTaken => Errno::EXIST,
             Self::Journal(error) => Errno::from_raw_os_error(error.errno()),
             Self::SessionInsideProject | Self::Replay { .. } | Self::Misfit(_) => Errno::IO,
             Self::Os(errno) => *errno,

@@ -210,6 +210,7 @@ impl Overlay {
                 _ => inode.own_body(generation),
             };
             if let Some(body) = body {
+                self.changes.fetch_add(1, Ordering::Relaxed);
                 return change(&body);
             }
             drop(writing);

@@ -29,6 +29,7 @@ mod lookup;
 mod lower;
 mod meta;
 mod nameless;
+pub mod past;
 mod readdir;
 mod reader;
 mod relocations;
@@ -50,7 +51,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use aegis_policies::journal::{Event, NodeId, Recorded, ShadowOp};
+use aegis_policies::journal::{Event, NodeId, Recorded, ShadowOp, VerdictId};
 use aegis_policies::{Gate, Permit, RelPath, Scope};
 use dashmap::DashMap;
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, open, openat, statat};
@@ -70,6 +71,7 @@ pub use relocations::Relocations;
 pub use rename::RenameMode;
 pub use rewind::{Kept, Loss, Rewind};
 pub use shadow::Snapshot;
+pub use snapshot::{Pulse, SnapshotName, SnapshotNameError};
 pub use watch::Watched;
 pub use xattr::XattrMode;
 
@@ -103,6 +105,10 @@ pub struct Overlay {
     generation: AtomicU64,
     /// Held by everybody while content is written, so that a snapshot falls between two writes.
     writing: RwLock<()>,
+    /// Changes so far.
+    changes: AtomicU64,
+    /// Movements of a branch so far.
+    commits: AtomicU64,
     inodes: InodeTable,
     handles: DashMap<u64, Arc<Handle>>,
     listings: DashMap<u64, Arc<Listing>>,
@@ -142,6 +148,8 @@ impl Overlay {
             inodes: InodeTable::new(shadow.first_free()),
             generation: AtomicU64::new(shadow.generation().0),
             writing: RwLock::default(),
+            changes: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
             shadow: RwLock::new(shadow),
             handles: DashMap::new(),
             listings: DashMap::new(),
@@ -211,6 +219,7 @@ impl Overlay {
             .prepare(operation)
             .map_err(|misfit| OverlayError::Misfit(misfit.0))?;
         let recorded = self.append(permit, prepared.operation())?;
+        self.note_change(prepared.operation());
         // The time of the record, so that a replay gives the very same tree.
         let at = i64::try_from(recorded.at).unwrap_or(i64::MAX);
         if let Some(orphan) = shadow.commit(prepared, at) {
@@ -244,6 +253,14 @@ impl Overlay {
     /// Writes an event to the journal.
     fn note(&self, permit: &Permit, event: Event) -> Result<Recorded> {
         let recorded = self.gate.record(permit, event)?;
+        self.keeper.note(recorded.bytes);
+        Ok(recorded)
+    }
+
+    /// Writes to the journal what no agent did.
+    fn note_own(&self, event: Event) -> Result<Recorded> {
+        let journal = self.gate.journal();
+        let recorded = journal.append_stamped(0, VerdictId::default(), event)?;
         self.keeper.note(recorded.bytes);
         Ok(recorded)
     }

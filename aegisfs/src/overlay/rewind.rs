@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use aegis_policies::RelPath;
-use aegis_policies::journal::{Event, Generation, NodeId, Seq, ShadowOp, SnapshotCause, VerdictId};
+use aegis_policies::journal::{Event, Generation, NodeId, Seq, ShadowOp, SnapshotCause};
 
 use super::attr::Stat;
 use super::content::ContentFiles;
@@ -100,7 +100,7 @@ impl Overlay {
         let _writing = self.writing.write().unwrap_or_else(PoisonError::into_inner);
         let mut shadow = self.write();
         let to = rewind.to;
-        self.append_own(Event::Rewound { to })?;
+        self.note_own(Event::Rewound { to })?;
         let left = shadow.rewind(rewind.past);
         self.generation
             .store(shadow.generation().0, Ordering::Release);
@@ -180,17 +180,12 @@ impl Overlay {
         let Ok(prepared) = shadow.prepare(operation) else {
             return Ok(());
         };
-        self.append_own(Event::Shadow(prepared.operation().clone()))?;
-        if let Some(orphan) = shadow.commit(prepared, super::now()) {
+        let recorded = self.note_own(Event::Shadow(prepared.operation().clone()))?;
+        let at = i64::try_from(recorded.at).unwrap_or(i64::MAX);
+        if let Some(orphan) = shadow.commit(prepared, at) {
             self.collect(shadow, orphan);
         }
         Ok(())
-    }
-
-    /// Puts on record what no agent did.
-    fn append_own(&self, event: Event) -> Result<Seq> {
-        let journal = self.gate.journal();
-        Ok(journal.append(0, VerdictId::default(), event)?)
     }
 
     /// What differs between two states, by the numbers that the kernel knows.

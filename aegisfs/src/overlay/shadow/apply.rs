@@ -20,6 +20,7 @@ impl Shadow {
             place,
             from,
         } = prepared;
+        self.history.note_change();
         match operation {
             ShadowOp::CopyUp {
                 node,

@@ -42,6 +42,8 @@ pub(crate) struct History {
     /// break since before.
     line: Generation,
     snapshots: Vec<Snapshot>,
+    /// Whether anything has changed since the newest of them.
+    changed: bool,
     /// Content that is, or was for a while, not part of the tree, and that a snapshot holds.
     held: BTreeMap<ContentKey, Vec<Span>>,
     /// Content that nothing needs any more.
@@ -56,6 +58,17 @@ impl History {
     /// Those that are kept, oldest first.
     pub(crate) fn snapshots(&self) -> &[Snapshot] {
         &self.snapshots
+    }
+
+    /// Whether the tree has changed since the last snapshot. Content can not without a record: it
+    /// is copied first.
+    pub(crate) const fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Notes that the tree has changed.
+    pub(crate) const fn note_change(&mut self) {
+        self.changed = true;
     }
 
     /// Whether a snapshot holds content that is not part of the tree.
@@ -85,6 +98,7 @@ impl History {
             generation: self.generation,
         };
         self.snapshots.push(snapshot.clone());
+        self.changed = false;
         self.generation = self.generation.next();
         self.thin(live);
         snapshot
@@ -98,6 +112,7 @@ impl History {
         }
         self.generation = next;
         self.line = next;
+        self.changed = true;
     }
 
     /// Content left the tree.
