@@ -334,4 +334,4 @@ const LARGEST: u64 = 64 << 30;
 const HOLLOW: u64 = 1 << 30;
 
 /// The hash of content that nobody read: no file has it.
-const UNKNOWN: Digest = Digest::new([0; 32]);
+pub(super) const UNKNOWN: Digest = Digest::new([0; 32]);

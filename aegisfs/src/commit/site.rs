@@ -8,12 +8,13 @@ use std::path::Path;
 use aegis_policies::RelPath;
 use rustix::fs::{CWD, Mode, OFlags, open};
 
-use super::beneath::{Tree, open_file_at};
+use super::beneath::{Tree, hash, open_file_at};
 use super::error::CommitError;
+use super::plan::UNKNOWN;
 use super::relocations;
 use super::state::State;
 use crate::layout::SessionDir;
-use crate::overlay::changes::Content;
+use crate::overlay::changes::{After, Content};
 use crate::overlay::{ContentFile, complete};
 
 /// Where changes come from and where they go.
@@ -58,6 +59,18 @@ impl<'a> Site<'a> {
     /// When they can not be read.
     pub fn agent_file(&self, content: &Content) -> io::Result<ContentFile> {
         self.open_content(content)
+    }
+
+    /// What a name holds as the agent left it. Content that can not be read has no hash that any
+    /// content has.
+    #[must_use]
+    pub fn agent_state(&self, after: Option<&After>) -> State {
+        let Some(after) = after else {
+            return State::Absent;
+        };
+        let content = after.content.as_ref();
+        let hashed = content.and_then(|content| hash(self.open_content(content).ok()?).ok());
+        State::new(&after.kind, after.mode, hashed.unwrap_or(UNKNOWN))
     }
 
     /// Opens the content that both sides started from, as far as it was kept.

@@ -253,6 +253,11 @@ pub(super) fn part_name(id: NodeId) -> String {
     format!("{:x}.part", id.0)
 }
 
+/// The content that a file in the folder of contents belongs to: its own, or that of its map.
+pub(crate) fn owner_of(name: &[u8]) -> Option<ContentKey> {
+    key_of(content_of(name).unwrap_or(name))
+}
+
 /// What a file name stands for, when it is one of [`file_name`]'s.
 pub(crate) fn key_of(name: &[u8]) -> Option<ContentKey> {
     let text = std::str::from_utf8(name).ok()?;

@@ -42,6 +42,7 @@ pub mod salvage;
 mod shadow;
 mod snapshot;
 mod take;
+pub mod usage;
 mod watch;
 mod xattr;
 

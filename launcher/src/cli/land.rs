@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use aegis_policies::journal::SnapshotCause;
 use aegis_policies::path::escape;
 use aegisfs::commit::{Approval, Entry, Frozen, Group, Item};
 
@@ -162,6 +163,7 @@ pub(super) fn freeze(
 fn land(desk: &Desk, frozen: Frozen) -> Outcome {
     let approval = Approval::by_person(frozen.manifest());
     let approved = frozen.approve(&approval).map_err(review::failed)?;
+    desk.put_aside(SnapshotCause::Landing)?;
     let landed = approved
         .land(&desk.looking().site(), Some(desk.journal()))
         .map_err(review::failed)?;

@@ -1,16 +1,21 @@
 //! The command line: one file per command.
 
 pub mod audit;
+pub mod cat;
 pub mod diff;
 pub mod discard;
 pub mod doctor;
+pub mod du;
 pub mod land;
 pub mod mount;
 pub mod recover;
 pub mod resume;
 pub mod review;
+pub mod rewind;
 pub mod run;
 pub mod sessions;
+pub mod snapshot;
+pub mod snapshots;
 pub mod status;
 pub mod talk;
 pub mod undo;
@@ -60,6 +65,11 @@ enum Command {
     Review(review::Args),
     Land(land::Args),
     Undo(undo::Args),
+    Snapshot(snapshot::Args),
+    Snapshots(snapshots::Args),
+    Rewind(rewind::Args),
+    Cat(cat::Args),
+    Du(du::Args),
     Discard(discard::Args),
     Audit(audit::Args),
     Recover(recover::Args),
@@ -79,6 +89,11 @@ impl Command {
             Self::Review(args) => review::run(args),
             Self::Land(args) => land::run(args),
             Self::Undo(args) => undo::run(args),
+            Self::Snapshot(args) => snapshot::run(args),
+            Self::Snapshots(args) => snapshots::run(args),
+            Self::Rewind(args) => rewind::run(args),
+            Self::Cat(args) => cat::run(args),
+            Self::Du(args) => du::run(args),
             Self::Discard(args) => discard::run(args),
             Self::Audit(args) => audit::run(args),
             Self::Recover(args) => recover::run(args),

@@ -3,9 +3,11 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use aegis_policies::journal::Journal;
+use aegis_policies::journal::{Event, Journal, SnapshotCause, VerdictId};
 use aegis_policies::{Actor, Gate, Labeler, Policy, RelPath};
 use aegisfs::commit::{Frozen, Plan, Site};
+use aegisfs::guard::Guard;
+use aegisfs::overlay::Overlay;
 use aegisfs::overlay::checkpoint;
 
 use super::words::failed;
@@ -13,7 +15,7 @@ use crate::error::CommandError;
 use crate::session::config::Config;
 use crate::session::home::shown;
 use crate::session::serve::ServeError;
-use crate::session::{self, AegisHome, Lock, Project, Session, Whereabouts};
+use crate::session::{self, AegisHome, Lock, Project, Session, Whereabouts, positions};
 
 /// A session's changes, to be looked at.
 #[derive(Debug)]
@@ -26,7 +28,7 @@ pub struct Looking {
 #[derive(Debug)]
 pub struct Desk {
     looking: Looking,
-    gate: Gate,
+    gate: Arc<Gate>,
     journal: Arc<Journal>,
     _held: Lock,
 }
@@ -46,6 +48,12 @@ impl Looking {
     #[must_use]
     pub const fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// Its project.
+    #[must_use]
+    pub const fn project(&self) -> &Project {
+        &self.project
     }
 
     /// Both ends of the road back.
@@ -82,20 +90,21 @@ impl Looking {
             .map_err(|error| ServeError::Gate(error.into()))
     }
 
-    /// Names that a person gave, as names in the project: relative to where the person is, if that
+    /// Names that a person gave, as names in the project.
+    pub(crate) fn select(&self, paths: &[PathBuf]) -> Result<Vec<RelPath>, CommandError> {
+        paths.iter().map(|path| self.name(path)).collect()
+    }
+
+    /// A name that a person gave, as a name in the project: relative to where the person is, if that
     /// is in the project, else to the project.
-    fn select(&self, paths: &[PathBuf]) -> Result<Vec<RelPath>, CommandError> {
+    ///
+    /// # Errors
+    /// When it is not below the project.
+    pub fn name(&self, path: &Path) -> Result<RelPath, CommandError> {
         let root = self.project.path();
         let here = std::env::current_dir().unwrap_or_default();
-        let from = if here.starts_with(root) {
-            here
-        } else {
-            root.to_owned()
-        };
-        paths
-            .iter()
-            .map(|path| below(root, &from.join(path)))
-            .collect()
+        let from = if here.starts_with(root) { &here } else { root };
+        below(root, &from.join(path))
     }
 }
 
@@ -105,10 +114,17 @@ impl Desk {
     /// # Errors
     /// When the session is running, or can not be read.
     pub fn at(given: Option<&str>) -> Result<Self, CommandError> {
-        let looking = Looking::at(given)?;
+        Self::of(Looking::at(given)?)
+    }
+
+    /// As [`Desk::at`], for a session that has been found.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn of(looking: Looking) -> Result<Self, CommandError> {
         let held = looking.session.claim()?;
         let journal = Arc::new(checkpoint::resume_journal(looking.session.dir())?);
-        let gate = open_gate(&looking, &journal)?;
+        let gate = Arc::new(open_gate(&looking, &journal)?);
         settle(&looking.session, &looking.project)?;
         Ok(Self {
             looking,
@@ -122,6 +138,37 @@ impl Desk {
     #[must_use]
     pub const fn looking(&self) -> &Looking {
         &self.looking
+    }
+
+    /// The session's tree, without a mount.
+    ///
+    /// # Errors
+    /// When it can not be opened.
+    pub fn tree(&self) -> Result<Guard, CommandError> {
+        let Looking { session, project } = &self.looking;
+        let directory = project.directory().try_clone_to_owned();
+        let directory =
+            directory.map_err(|error| CommandError::io("opening the project", error))?;
+        let relocations = positions::relocations(session)?;
+        let gate = Arc::clone(&self.gate);
+        let overlay = Overlay::open(directory, session.dir(), relocations, gate);
+        let overlay = overlay.map_err(ServeError::from)?;
+        let agent = session.record().agent.as_str().into();
+        Ok(Guard::new(overlay, Arc::clone(&self.gate), agent))
+    }
+
+    /// Notes the session's tree as one that can be gone back to, if it has changed since it was
+    /// last noted.
+    ///
+    /// # Errors
+    /// When the journal can not be read or written.
+    pub fn put_aside(&self, cause: SnapshotCause) -> Result<(), CommandError> {
+        let snapshots = positions::snapshots(&self.looking.session)?;
+        if snapshots.changed_since || snapshots.kept.is_empty() {
+            let event = Event::Snapshot { name: None, cause };
+            self.journal.append(0, VerdictId::default(), event)?;
+        }
+        Ok(())
     }
 
     /// The session's journal.

@@ -19,7 +19,7 @@ pub use desk::{Desk, Looking, settle};
 pub use json::as_json;
 pub use pager::show;
 pub use result::{landed, undone};
-pub use sheet::{Sheet, of_frozen, of_plan};
+pub use sheet::{Sheet, of_differences, of_frozen, of_plan};
 pub use style::Style;
 pub use text::{as_stat, as_text, sensitive, summary};
 pub use words::failed;

@@ -1,6 +1,6 @@
 //! What a review shows, whether it comes from a plan or from what is frozen.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 
 use aegis_policies::{Labels, RelPath};
@@ -9,6 +9,7 @@ use aegisfs::commit::{
 };
 use aegisfs::merge::Tier;
 use aegisfs::overlay::changes;
+use aegisfs::overlay::past::Difference;
 
 /// The largest content that is compared line by line, in bytes.
 pub(super) const MOST: u64 = 1 << 20;
@@ -115,6 +116,30 @@ pub fn of_plan<'a>(site: &Site<'a>, plan: &Plan) -> Sheet<'a> {
     sheet
 }
 
+/// What `diff --since` shows: two trees of one session. What is hashed here is not hashed again.
+#[must_use]
+pub fn of_differences<'a>(site: &Site<'a>, differences: &[Difference]) -> Sheet<'a> {
+    let gone = differences.iter().filter(|one| one.after.is_none());
+    let gone = gone.filter_map(|one| Some((one.before.as_ref()?.node, one)));
+    let gone = gone.collect();
+    let mut sheet = Sheet {
+        site: *site,
+        frozen: None,
+        changes: differences
+            .iter()
+            .map(|one| differing(site, &gone, one))
+            .collect(),
+        left: Vec::new(),
+        advances: Vec::new(),
+        moves: Vec::new(),
+        carried: Vec::new(),
+        references: Vec::new(),
+        records: 0,
+    };
+    sheet.hide_old_names();
+    sheet
+}
+
 /// What `review` and `land` show: exactly what would land.
 #[must_use]
 pub fn of_frozen<'a>(site: &Site<'a>, frozen: &'a Frozen) -> Sheet<'a> {
@@ -215,6 +240,38 @@ type Gone<'a> = BTreeSet<&'a RelPath>;
 /// The name that goes away as this one comes; a further name of a file that stays is no move.
 fn moved<'a>(from: Option<&'a RelPath>, old: &State, gone: &Gone<'_>) -> Option<&'a RelPath> {
     from.filter(|from| *old == State::Absent && gone.contains(from))
+}
+
+fn differing(site: &Site<'_>, gone: &BTreeMap<u64, &Difference>, difference: &Difference) -> Shown {
+    let side = |after: Option<&changes::After>| {
+        let content = after.and_then(|after| after.content.clone());
+        Side::new(site.agent_state(after), content.map(Source::Agent))
+    };
+    let Difference {
+        path,
+        before,
+        after,
+    } = difference;
+    let node = after.as_ref().map(|after| after.node);
+    let from = node.filter(|_| before.is_none());
+    let from = from.and_then(|node| gone.get(&node));
+    let old = side(from.map_or(before.as_ref(), |from| from.before.as_ref()));
+    let new = side(after.as_ref());
+    let base = if before.is_none() {
+        &State::Absent
+    } else {
+        &old.state
+    };
+    Shown {
+        path: path.clone(),
+        action: Action::between(base, &new.state, from.is_some()),
+        old,
+        new,
+        moved_from: from.map(|from| from.path.clone()),
+        labels: Labels::NONE,
+        is_sensitive: false,
+        note: None,
+    }
 }
 
 fn planned(site: &Site<'_>, gone: &Gone<'_>, item: &Item) -> Shown {

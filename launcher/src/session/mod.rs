@@ -2,7 +2,9 @@
 
 pub mod clock;
 pub mod config;
+pub mod control;
 mod create;
+pub mod disk;
 mod entrance;
 mod error;
 pub mod exits;
@@ -14,6 +16,7 @@ mod lock;
 pub mod mounts;
 mod patience;
 pub mod pending;
+pub mod positions;
 pub mod project;
 mod real_tree;
 pub mod record;

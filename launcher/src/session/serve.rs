@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use aegis_policies::gate::GateError;
-use aegis_policies::journal::{Event, Journal, JournalError, VerdictId};
+use aegis_policies::journal::{Event, Journal, JournalError, SnapshotCause, VerdictId};
 use aegis_policies::{Gate, Policy};
 use aegisfs::commit::{self, CommitError};
 use aegisfs::fuse::{self, Features, Served, Unmounter};
@@ -20,6 +20,7 @@ use nix::mount::{MntFlags, umount2};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::Session;
+use super::control::Control;
 use super::home::shown;
 use super::project::Project;
 use super::real_tree::RealTree;
@@ -90,6 +91,8 @@ pub struct Setting<'a> {
 /// A session whose tree is mounted and answered for.
 #[derive(Debug)]
 pub struct Serving {
+    control: Option<Control>,
+    guard: Arc<Guard>,
     gate: Arc<Gate>,
     served: Served,
     real: Option<RealTree>,
@@ -118,13 +121,16 @@ impl Serving {
         tell_dismissed(&overlay);
         let agent = setting.session.record().agent.as_str().into();
         let guard = Guard::new(overlay, Arc::clone(&gate), agent);
-        let guard = if setting.options.read_only {
+        let guard = Arc::new(if setting.options.read_only {
             guard.read_only()
         } else {
             guard
-        };
-        let served = mount(setting, Arc::new(guard)).map_err(failed)?;
+        });
+        put_aside(&guard, SnapshotCause::Started);
+        let served = mount(setting, Arc::clone(&guard)).map_err(failed)?;
         Ok(Self {
+            control: listen(setting.session, &guard),
+            guard,
             gate,
             served,
             real: None,
@@ -193,12 +199,15 @@ impl Serving {
     /// When the tree can not be unmounted, or the journal not be synced.
     pub fn stop(self) -> Result<(), ServeError> {
         let Self {
+            control,
+            guard,
             gate,
             served,
             real,
             mountpoint,
             mode,
         } = self;
+        drop(control);
         let real = real.map_or(Ok(()), RealTree::stop);
         if mode == MountMode::Namespace {
             let detached = umount2(
@@ -212,8 +221,11 @@ impl Serving {
         }
         let (done, waiting) = mpsc::channel();
         thread::spawn(move || done.send(served.unmount()));
-        if let Ok(Err(source)) = waiting.recv_timeout(LAST_REQUESTS) {
-            return Err(ServeError::Mount { mountpoint, source });
+        match waiting.recv_timeout(LAST_REQUESTS) {
+            Ok(Err(source)) => return Err(ServeError::Mount { mountpoint, source }),
+            Ok(Ok(())) => put_aside(&guard, SnapshotCause::Ended),
+            // A request that is not answered may hold the tree.
+            Err(_) => {}
         }
         gate.journal().sync()?;
         real
@@ -225,6 +237,8 @@ impl Serving {
     /// When the connection to the kernel broke, or the journal can not be synced.
     pub fn wait(self) -> Result<(), ServeError> {
         let Self {
+            control,
+            guard,
             gate,
             served,
             mountpoint,
@@ -233,7 +247,36 @@ impl Serving {
         served
             .wait()
             .map_err(|source| ServeError::Mount { mountpoint, source })?;
+        drop(control);
+        put_aside(&guard, SnapshotCause::Ended);
         Ok(gate.journal().sync()?)
+    }
+}
+
+/// Takes a snapshot if there is anything new. A session goes on without one, as on a full disk, where
+/// something has to be removed first.
+fn put_aside(guard: &Guard, cause: SnapshotCause) {
+    if let Err(error) = guard.overlay().snapshot_changes(cause) {
+        talk::say(&format!("aegis-os: no snapshot was taken: {error}"));
+    }
+}
+
+/// Answers commands about the session. It runs as well where that can not be.
+fn listen(session: &Session, guard: &Arc<Guard>) -> Option<Control> {
+    let started = Control::start(
+        session.directory(),
+        session.dir().clone(),
+        Arc::clone(guard),
+    );
+    match started {
+        Ok(control) => Some(control),
+        Err(error) => {
+            talk::say(&format!(
+                "aegis-os: snapshots can not be asked for, nor be taken by themselves, while this \
+                 session runs: {error}"
+            ));
+            None
+        }
     }
 }
 

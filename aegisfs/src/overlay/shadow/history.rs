@@ -81,6 +81,15 @@ impl History {
         self.holds(key) || self.any_in(self.span(key))
     }
 
+    /// The snapshots that have content; `live` tells whether the tree has it.
+    pub(crate) fn holders(&self, key: &ContentKey, live: bool) -> impl Iterator<Item = &Snapshot> {
+        let now = live.then(|| self.span(key));
+        let before = self.held.get(key).into_iter().flatten().copied();
+        let spans: Vec<Span> = before.chain(now).collect();
+        let has = move |snapshot: &&Snapshot| spans.iter().any(|span| span.has(snapshot));
+        self.snapshots.iter().filter(has)
+    }
+
     /// Ends the generation with a snapshot; `live` are the content files of the tree.
     pub(crate) fn put_aside(
         &mut self,

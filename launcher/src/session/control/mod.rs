@@ -1,0 +1,176 @@
+//! How commands reach a session that is live: a socket in its directory, where no sandbox has a name
+//! for it, and the thread that answers there. It never answers the kernel, so it may wait for it.
+
+mod client;
+mod message;
+mod peer;
+mod quiet;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use aegis_policies::journal::SnapshotCause;
+use aegisfs::commit;
+use aegisfs::guard::Guard;
+use aegisfs::layout::SessionDir;
+use aegisfs::overlay::{OverlayError, Rewind, SnapshotName};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::{AtFlags, Mode, chmodat, unlinkat};
+
+pub use client::ask;
+pub use message::{Answer, Ask};
+use quiet::Quiet;
+
+/// The socket's name in the session's directory.
+const NAME: &str = "control";
+/// How long a peer may take to say what it wants, or to hear the answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often the tree is looked at.
+const LOOK: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
+
+/// The thread that answers commands; it ends with this.
+#[derive(Debug)]
+pub struct Control {
+    stop: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+    directory: OwnedFd,
+}
+
+struct Server {
+    listener: UnixListener,
+    guard: Arc<Guard>,
+    session: SessionDir,
+    quiet: Quiet,
+}
+
+impl Control {
+    /// Answers for the tree behind `guard`, of the session in `directory`, which the caller has the
+    /// lock of.
+    ///
+    /// # Errors
+    /// When the socket can not be made.
+    pub fn start(
+        directory: BorrowedFd<'_>,
+        session: SessionDir,
+        guard: Arc<Guard>,
+    ) -> io::Result<Self> {
+        let directory = directory.try_clone_to_owned()?;
+        // Left by a server that was killed.
+        let _gone = unlinkat(&directory, NAME, AtFlags::empty());
+        let listener = UnixListener::bind(client::path(directory.as_fd()))?;
+        chmodat(&directory, NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
+        listener.set_nonblocking(true)?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let stopped = stop.try_clone()?;
+        let quiet = Quiet::new(guard.overlay().pulse());
+        let server = Server {
+            listener,
+            guard,
+            session,
+            quiet,
+        };
+        let thread = thread::Builder::new().name("control".to_owned());
+        Ok(Self {
+            stop,
+            thread: Some(thread.spawn(move || server.run(&stopped))?),
+            directory,
+        })
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // A descriptor of our own takes the one number that is ever written to it.
+        let _written = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            // It has no answer to give any more, however it ended.
+            let _ended = thread.join();
+        }
+        let _gone = unlinkat(&self.directory, NAME, AtFlags::empty());
+    }
+}
+
+impl Server {
+    fn run(mut self, stop: &OwnedFd) {
+        loop {
+            let mut waited = [
+                PollFd::new(stop, PollFlags::IN),
+                PollFd::new(&self.listener, PollFlags::IN),
+            ];
+            // What went wrong comes again, or is over.
+            let _woken = poll(&mut waited, Some(&LOOK));
+            let [stopped, asked] = waited.map(|one| !one.revents().is_empty());
+            if stopped {
+                return;
+            }
+            if asked && let Ok((stream, _)) = self.listener.accept() {
+                // The peer has gone; there is nobody to tell.
+                let _told = self.answer(stream);
+            }
+            self.look();
+        }
+    }
+
+    fn answer(&self, mut stream: UnixStream) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let answer = match peer::objection(&stream)? {
+            Some(why) => Answer::Refused {
+                why: why.to_owned(),
+            },
+            None => self.carry_out(message::read(&mut stream)?),
+        };
+        message::write(&mut stream, &answer)
+    }
+
+    fn carry_out(&self, ask: Ask) -> Answer {
+        let done = match ask {
+            Ask::Snapshot { name } => self.snapshot(name),
+            Ask::Rewind { to, approximate } => self.rewind(to, approximate),
+        };
+        match done {
+            Ok(snapshot) => Answer::Done { snapshot },
+            Err(why) => Answer::Refused { why },
+        }
+    }
+
+    fn snapshot(&self, name: Option<String>) -> Result<u64, String> {
+        let name = name.map(|name| SnapshotName::parse(&name)).transpose();
+        let name = name.map_err(|error| error.to_string())?;
+        let taken = self
+            .guard
+            .overlay()
+            .snapshot(name, SnapshotCause::Requested);
+        taken.map(|taken| taken.seq).map_err(words)
+    }
+
+    fn rewind(&self, to: u64, approximate: bool) -> Result<u64, String> {
+        let relocations = commit::relocations(&self.session).map_err(|error| error.to_string())?;
+        let rewind = Rewind::plan(&self.session, &relocations, to).map_err(words)?;
+        if !approximate && !rewind.losses().is_empty() {
+            return Err("some files would not be what they were".to_owned());
+        }
+        let before = self.guard.rewind(rewind).map_err(words)?;
+        Ok(before.seq)
+    }
+
+    fn look(&mut self) {
+        let overlay = self.guard.overlay();
+        if let Some(cause) = self.quiet.look(overlay.pulse(), Instant::now()) {
+            // On a full disk there is none; what is changed later brings the next.
+            let _taken = overlay.snapshot_changes(cause);
+        }
+    }
+}
+
+fn words(error: OverlayError) -> String {
+    error.to_string()
+}
