@@ -54,7 +54,7 @@ pub struct Difference {
 pub enum Closeness {
     /// Every byte.
     Bytes,
-    /// Where they are kept: content that was written over with the same differs.
+    /// Of the session's own, where it is kept: what was written over with the same differs.
     Files,
 }
 
@@ -202,9 +202,12 @@ impl<'a> Past<'a> {
             return false;
         }
         match (&before.content, &after.content) {
-            (Some(one), Some(other)) if one != other => {
-                closeness == Closeness::Bytes && self.same_bytes(later, one, other)
+            (Some(Content::Shadow(one)), Some(Content::Shadow(other)))
+                if one != other && closeness == Closeness::Files =>
+            {
+                false
             }
+            (Some(one), Some(other)) if one != other => self.same_bytes(later, one, other),
             _ => true,
         }
     }

@@ -9,4 +9,5 @@ mod repository;
 mod runs;
 mod sessions;
 mod settings;
+mod snapshots;
 pub mod world;

@@ -259,6 +259,15 @@ impl Ended {
         self
     }
 
+    /// Expects a failure of the launcher's own, with these words.
+    #[track_caller]
+    pub fn refused_plainly(self, words: &[&str]) -> Self {
+        assert_eq!(self.status, 125, "{self:#?}");
+        let missing = words.iter().find(|word| !self.stderr.contains(*word));
+        assert_eq!(missing, None, "{}", self.stderr);
+        self
+    }
+
     /// Expects a failure of the launcher's own, with these words and with advice.
     #[track_caller]
     pub fn refused(self, words: &[&str]) -> Self {

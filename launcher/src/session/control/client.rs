@@ -20,7 +20,7 @@ pub fn ask(directory: BorrowedFd<'_>, ask: &Ask) -> io::Result<Answer> {
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.set_read_timeout(Some(ANSWER))?;
     message::write(&mut stream, ask)?;
-    message::read(&mut stream)
+    message::parse(&message::read(&mut stream)?)
 }
 
 /// The socket's path by way of the directory's descriptor: the name of a socket has at most 108

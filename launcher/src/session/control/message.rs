@@ -44,6 +44,10 @@ pub enum Answer {
     },
 }
 
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
+}
+
 #[derive(Serialize, Deserialize)]
 struct Line<T> {
     version: u32,
@@ -61,8 +65,7 @@ pub(super) fn write(to: &mut impl Write, says: &impl Serialize) -> io::Result<()
 }
 
 /// Reads one line.
-pub(super) fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<T> {
-    let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
+pub(super) fn read(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     let mut byte = [0];
     while line.last() != Some(&b'\n') {
@@ -74,7 +77,12 @@ pub(super) fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<T> {
         }
         line.extend_from_slice(&byte);
     }
-    let line: Line<T> = serde_json::from_slice(&line)?;
+    Ok(line)
+}
+
+/// What a line says.
+pub(super) fn parse<T: DeserializeOwned>(line: &[u8]) -> io::Result<T> {
+    let line: Line<T> = serde_json::from_slice(line)?;
     if line.version != VERSION {
         return Err(invalid("the other side is of another version of aegis-os"));
     }
@@ -97,13 +105,16 @@ mod tests {
             line,
             b"{\"version\":1,\"says\":{\"rewind\":{\"to\":7,\"approximate\":false}}}\n"
         );
-        assert_eq!(read::<Ask>(&mut line.as_slice()).unwrap(), ask);
+        let read = read(&mut line.as_slice()).unwrap();
+        assert_eq!(parse::<Ask>(&read).unwrap(), ask);
     }
 
     #[test]
     fn nothing_else_is_taken() {
         let long = vec![b' '; 1 << 17];
-        let other = br#"{"version":2,"says":{"snapshot":{"name":null}}}"#.to_vec();
+        let other = br#"{"version":2,"says":{"snapshot":{"name":null}}}
+"#
+        .to_vec();
         for bad in [
             b"".to_vec(),
             b"{}\n".to_vec(),
@@ -111,7 +122,8 @@ mod tests {
             long,
             other,
         ] {
-            assert!(read::<Ask>(&mut bad.as_slice()).is_err());
+            let read = read(&mut bad.as_slice());
+            assert!(read.and_then(|line| parse::<Ask>(&line)).is_err());
         }
     }
 }

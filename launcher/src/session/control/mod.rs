@@ -122,11 +122,13 @@ impl Server {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
+        // Taken whatever it is: a peer whose words are left unread does not hear the answer.
+        let asked = message::read(&mut stream)?;
         let answer = match peer::objection(&stream)? {
             Some(why) => Answer::Refused {
                 why: why.to_owned(),
             },
-            None => self.carry_out(message::read(&mut stream)?),
+            None => self.carry_out(message::parse(&asked)?),
         };
         message::write(&mut stream, &answer)
     }
