@@ -171,7 +171,7 @@ fn mount_with(
     options: Options,
 ) -> io::Result<Served> {
     let connection = mounting::anyhow(mountpoint, options, looks)?;
-    let mounted = Mounted::new(mountpoint, Arc::new(connection.try_clone()?))?;
+    let mounted = Mounted::new(mountpoint)?;
     let served = start(connection, guard, options)?;
     Ok(Served {
         mounted: Some(Arc::new(mounted)),

@@ -4,12 +4,11 @@ use std::ffi::{CString, OsString};
 use std::fmt::Write;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, readlinkat, statx};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::{getegid, geteuid};
@@ -18,6 +17,8 @@ use super::{NAME, Options, helper};
 
 /// How long those who use a mount are waited for before their requests are ended.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// `STATX_MNT_ID_UNIQUE`: the number of a mount that no later one gets (Linux 6.8).
+const MOUNT_ID_UNIQUE: u32 = 0x4000;
 /// Between two looks at whether they are done.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -62,7 +63,14 @@ impl Default for Terms {
 #[derive(Debug)]
 pub(super) struct Mounted {
     place: PathBuf,
-    connection: Arc<OwnedFd>,
+    identity: Identity,
+}
+
+/// What tells one mount from another: its number, and the device that it shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    mount: u64,
+    device: (u32, u32),
 }
 
 /// Mounts an empty connection with mount(2).
@@ -108,13 +116,18 @@ pub(super) fn anyhow(place: &Path, options: Options, looks: &Terms) -> io::Resul
 }
 
 impl Mounted {
-    /// Takes charge of the mount of `connection` at `place`.
+    /// Takes charge of the mount that was just made at `place`.
     ///
     /// # Errors
-    /// When there is no working directory for a `place` that is relative to it.
-    pub(super) fn new(place: &Path, connection: Arc<OwnedFd>) -> io::Result<Self> {
-        let place = std::path::absolute(place)?;
-        Ok(Self { place, connection })
+    /// When the place can not be looked at.
+    pub(super) fn new(place: &Path) -> io::Result<Self> {
+        // By its own name, whatever links led to it.
+        let there = open(place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let link = format!("/proc/self/fd/{}", there.as_raw_fd());
+        let place = readlinkat(CWD, link, Vec::new())?.into_bytes();
+        let place = PathBuf::from(OsString::from_vec(place));
+        let identity = Identity::at(&place)?;
+        Ok(Self { place, identity })
     }
 
     /// Unmounts. Those who use the mount have a second to end; then their requests fail, and the
@@ -166,23 +179,30 @@ impl Mounted {
     /// Ends the connection through fusectl (Documentation/filesystems/fuse/fuse.rst), which belongs
     /// to who mounted.
     fn abort(&self) -> io::Result<()> {
-        // What the kernel remembers is enough: the answer must not depend on the server.
-        let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
-        let seen = statx(CWD, &self.place, flags, StatxFlags::TYPE)?;
-        let switch = format!("/sys/fs/fuse/connections/{}/abort", seen.stx_dev_minor);
+        let (_, connection) = self.identity.device;
+        let switch = format!("/sys/fs/fuse/connections/{connection}/abort");
         let switch = open(switch, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
         rustix::io::write(switch, b"1")?;
         Ok(())
     }
 
-    /// Whether the connection is mounted anywhere: the device reports an error when it is not.
+    /// Whether it is this mount that is there, also when its connection has ended: another that was
+    /// made in its place is not ours to take away.
     fn is_there(&self) -> bool {
-        let mut fds = [PollFd::new(&*self.connection, PollFlags::empty())];
-        let now = Timespec::default();
-        match poll(&mut fds, Some(&now)) {
-            Ok(_) => !fds.iter().any(|fd| fd.revents().contains(PollFlags::ERR)),
-            Err(_) => true,
-        }
+        Identity::at(&self.place).is_ok_and(|identity| identity == self.identity)
+    }
+}
+
+impl Identity {
+    fn at(place: &Path) -> io::Result<Self> {
+        // What the kernel remembers is enough: the answer must not depend on the server.
+        let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT | AtFlags::SYMLINK_NOFOLLOW;
+        let asked = StatxFlags::MNT_ID | StatxFlags::from_bits_retain(MOUNT_ID_UNIQUE);
+        let seen = statx(CWD, place, flags, asked)?;
+        Ok(Self {
+            mount: seen.stx_mnt_id,
+            device: (seen.stx_dev_major, seen.stx_dev_minor),
+        })
     }
 }
 

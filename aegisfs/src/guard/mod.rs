@@ -7,6 +7,7 @@
 
 mod rename;
 
+use std::fs::File;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use aegis_policies::journal::{NodeId, NodeKind};
@@ -64,6 +65,12 @@ impl Guard {
             changes: Changes::None,
             ..self
         }
+    }
+
+    /// Whether the tree is only looked at.
+    #[must_use]
+    pub const fn is_read_only(&self) -> bool {
+        matches!(self.changes, Changes::None)
     }
 
     /// The tree behind the guard, for what needs no permit.
@@ -418,6 +425,14 @@ impl Guard {
     /// [`Overlay::release`].
     pub fn release(&self, handle: HandleId) {
         self.overlay.release(handle);
+    }
+
+    /// The host's file that a handle reads, where it will never read another: nothing is ever
+    /// written here.
+    #[must_use]
+    pub fn unchanging_file(&self, handle: HandleId) -> Option<Arc<File>> {
+        self.is_read_only()
+            .then(|| self.overlay.lower_file(handle))?
     }
 
     /// [`Overlay::release_all`].

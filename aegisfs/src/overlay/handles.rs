@@ -1,6 +1,7 @@
 //! Open files. All handles of a node share its backing, so one opened before copy-up sees what is
 //! written after it.
 
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
@@ -124,6 +125,18 @@ impl Overlay {
         inode.shown.clear();
         if let Some(kernel) = self.kernel() {
             kernel.forget_attributes(inode.id);
+        }
+    }
+
+    /// The host's file that a handle reads, opened for reading only; `None` when what it reads is
+    /// the session's, in part or as a whole.
+    #[must_use]
+    pub fn lower_file(&self, handle: HandleId) -> Option<Arc<File>> {
+        let handle = self.handle(handle).ok()?;
+        let backing = &handle.inode.backing;
+        match &*backing.read().unwrap_or_else(PoisonError::into_inner) {
+            Backing::Lower(file) if !handle.access.writes() => Some(Arc::clone(file)),
+            _ => None,
         }
     }
 

@@ -5,5 +5,6 @@
     reason = "system calls without a safe wrapper; every other room has none"
 )]
 
+pub(crate) mod backing;
 pub(crate) mod lease;
 pub(crate) mod ring;

@@ -10,9 +10,11 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use aegisfs::fuse::{self, Feature, Options, Served, Transport};
+use rustix::fs::OFlags;
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::bed::Bed;
+use super::tree::fingerprint;
 
 const TRANSPORTS: [Transport; 3] = [Transport::Device, Transport::IoUring, Transport::Fuser];
 /// Longer than anything here takes; what is not done by then hangs.
@@ -134,7 +136,10 @@ fn a_connection_that_is_aborted_is_an_end_too() {
         let bed = Bed::furnished();
         let served = serve(&bed, transport);
         let device = fs::metadata(bed.mnt()).unwrap().st_dev();
-        let switch = format!("/sys/fs/fuse/connections/{}/abort", device & 0xff);
+        let switch = format!(
+            "/sys/fs/fuse/connections/{}/abort",
+            rustix::fs::minor(device)
+        );
         if fs::write(&switch, "1").is_err() {
             eprintln!("`{switch}` is not there");
             return;
@@ -142,6 +147,29 @@ fn a_connection_that_is_aborted_is_an_end_too() {
         ends("the server", move || served.unmount().unwrap());
         assert!(!is_mounted(&bed.mnt()));
     }
+}
+
+#[test]
+fn a_mount_by_way_of_a_link_is_taken_away() {
+    let bed = Bed::furnished();
+    let link = bed.root().join("link");
+    std::os::unix::fs::symlink(bed.mnt(), &link).unwrap();
+    let served = fuse::mount(&link, Arc::new(bed.guard()), Options::default()).unwrap();
+    assert!(link.join("x").exists());
+    served.unmount().unwrap();
+    assert!(!is_mounted(&bed.mnt()));
+}
+
+#[test]
+fn what_was_mounted_in_its_place_stays() {
+    let bed = Bed::furnished();
+    let served = serve(&bed, Transport::Device);
+    unmount(bed.mnt(), UnmountFlags::DETACH).unwrap();
+    let other = Bed::furnished();
+    let later = fuse::mount(&bed.mnt(), Arc::new(other.guard()), Options::default()).unwrap();
+    ends("the first one", move || served.unmount().unwrap());
+    assert!(is_mounted(&bed.mnt()));
+    later.unmount().unwrap();
 }
 
 #[test]
@@ -192,4 +220,52 @@ fn is_mounted(place: &Path) -> bool {
     mounts
         .lines()
         .any(|line| line.split(' ').nth(1) == place.to_str())
+}
+
+/// A file that is read past the server is one that nobody can write, and reads as ever.
+#[test]
+fn what_the_kernel_reads_by_itself_is_never_written() {
+    let bed = Bed::furnished();
+    let big: Vec<u8> = (0..700_000_u32).map(|it| (it >> 4) as u8).collect();
+    fs::write(bed.project().join("big"), &big).unwrap();
+    let before = fingerprint(&bed.project());
+    let options = Options {
+        read_only: true,
+        ..Options::default()
+    };
+    let guard = Arc::new(bed.guard().read_only());
+    let served = fuse::mount(&bed.mnt(), guard, options).unwrap();
+    let features = served.features().features.clone();
+    let passed = features.iter().find(|it| it.name == "passthrough").unwrap();
+    eprintln!("passthrough: {passed:?}");
+    let path = bed.mnt().join("big");
+    let readers = [File::open(&path).unwrap(), File::open(&path).unwrap()];
+    assert!(fs::read(&path).unwrap() == big);
+    for flags in [OFlags::RDWR, OFlags::WRONLY | OFlags::TRUNC] {
+        let refused = rustix::fs::open(&path, flags, rustix::fs::Mode::empty());
+        assert_eq!(refused.unwrap_err(), rustix::io::Errno::ROFS);
+    }
+    // A program may also be mapped.
+    let mapped = std::process::Command::new("cmp")
+        .arg(&path)
+        .arg(bed.project().join("big"))
+        .status();
+    assert!(mapped.unwrap().success());
+    drop(readers);
+    assert!(fs::read(&path).unwrap() == big, "opened anew");
+    assert_eq!(
+        fs::read(bed.mnt().join("x")).unwrap(),
+        fs::read(bed.project().join("x")).unwrap()
+    );
+    served.unmount().unwrap();
+    assert_eq!(fingerprint(&bed.project()), before);
+    // Where something can be written, nothing is read past the server.
+    let served = serve(&bed, Transport::Device);
+    let features = &served.features().features;
+    assert!(
+        features
+            .iter()
+            .any(|it| it.name == "passthrough" && !it.in_force)
+    );
+    served.unmount().unwrap();
 }

@@ -7,6 +7,7 @@
 mod abi;
 mod device;
 mod notify;
+mod passthrough;
 mod rings;
 mod server;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use super::requests::Requests;
 use crate::guard::Guard;
 use abi::{Agreed, Agreement, Fields, Flags, Header, Operation, REPLY_HEADER, Wish, ask_again};
 use notify::Memory;
+use passthrough::Passthrough;
 use rings::Waiting;
 use server::Server;
 
@@ -63,7 +65,18 @@ impl Service {
         let overlay = guard.overlay();
         let memory = Memory::new(Arc::clone(&connection), overlay.root());
         overlay.attach_kernel(Arc::new(memory));
-        let server = Server::new(requests.clone(), agreed);
+        let mut server = Server::new(requests.clone(), agreed);
+        let passed = passed_through(&connection, &agreed, options, &requests);
+        let passed = match passed {
+            Ok(passthrough) => {
+                server = server.with_passthrough(passthrough);
+                Feature::on(
+                    "passthrough",
+                    "files of 256 KiB and more are read by the kernel",
+                )
+            }
+            Err(reason) => Feature::off("passthrough", reason),
+        };
         let (mut threads, ringing) = match rings {
             Ok(rings) if agreed.flags.has(Flags::OVER_IO_URING) => {
                 (rings.start(&server), Feature::on("io_uring", ""))
@@ -83,7 +96,7 @@ impl Service {
         let by_device = if ringing.in_force { 1 } else { options.threads };
         threads.extend(device::start(&connection, &server, by_device)?);
         let mut features = features(&agreed, transport, threads.len());
-        features.features.push(ringing);
+        features.features.extend([ringing, passed]);
         Ok(Self {
             features,
             requests,
@@ -135,11 +148,38 @@ fn wish(options: Options, requests: &Requests) -> Wish {
     if requests.has_acl() {
         flags = flags | Flags::POSIX_ACL | Flags::DONT_MASK;
     }
+    if may_pass_through(options, requests) {
+        flags = flags | Flags::PASSTHROUGH;
+    }
     Wish {
         flags,
         largest_write: LARGEST_WRITE,
         max_background: options.max_background,
     }
+}
+
+/// Whether files may be read past this server: see [`passthrough`].
+fn may_pass_through(options: Options, requests: &Requests) -> bool {
+    options.passthrough && options.read_only && requests.is_read_only() && !options.writeback
+}
+
+/// What the kernel reads by itself; else why nothing.
+fn passed_through(
+    connection: &Arc<OwnedFd>,
+    agreed: &Agreed,
+    options: Options,
+    requests: &Requests,
+) -> Result<Passthrough, &'static str> {
+    if !options.passthrough {
+        return Err("not asked for");
+    }
+    if !may_pass_through(options, requests) {
+        return Err("only where nothing can be written: an open file has to see later writes");
+    }
+    if !agreed.flags.has(Flags::PASSTHROUGH) {
+        return Err("the kernel does not offer it (Linux 6.9 does)");
+    }
+    Passthrough::probe(connection)
 }
 
 /// Rings, where they are asked for and can be had; else why not.

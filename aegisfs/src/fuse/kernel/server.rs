@@ -1,10 +1,13 @@
 //! One request taken from the kernel's message and its answer put into one, for whatever transport.
 
+use std::sync::Arc;
+
 use rustix::io::Errno;
 
 use super::abi::{
     Agreed, Header, OpenFlags, Operation, Reply, Setattr, argument_size, forgotten, refusal,
 };
+use super::passthrough::Passthrough;
 use crate::fuse::requests::{Asker, Fitting, Listing, Lookup, Make, Move, Requests, fitting};
 use crate::overlay::{Durable, HandleId, SetAttr};
 
@@ -16,6 +19,7 @@ const DATA_ONLY: u32 = 1 << 0;
 pub(super) struct Server {
     requests: Requests,
     agreed: Agreed,
+    passthrough: Option<Arc<Passthrough>>,
 }
 
 /// What the kernel is to be told.
@@ -29,7 +33,19 @@ pub(super) enum Outcome {
 
 impl Server {
     pub(super) const fn new(requests: Requests, agreed: Agreed) -> Self {
-        Self { requests, agreed }
+        Self {
+            requests,
+            agreed,
+            passthrough: None,
+        }
+    }
+
+    /// The same, with files that the kernel reads without asking.
+    pub(super) fn with_passthrough(self, passthrough: Passthrough) -> Self {
+        Self {
+            passthrough: Some(Arc::new(passthrough)),
+            ..self
+        }
     }
 
     /// What answers.
@@ -175,7 +191,8 @@ impl Server {
         match *operation {
             Operation::Open { flags } => {
                 let opened = self.requests.open(asker, node, flags)?;
-                reply.open(&opened, None)
+                let passed = self.passed_through(node, opened.handle);
+                reply.open(&opened, passed)
             }
             Operation::Create {
                 name,
@@ -221,7 +238,12 @@ impl Server {
                 self.requests.write(handle, offset, bytes, caller)?;
                 reply.size(u32::try_from(bytes.len()).unwrap_or(u32::MAX))
             }
-            Operation::Release { handle } => self.requests.release(HandleId(handle)),
+            Operation::Release { handle } => {
+                if let Some(passthrough) = &self.passthrough {
+                    passthrough.close(node);
+                }
+                self.requests.release(HandleId(handle))
+            }
             // Writes have reached the content file when write(2) returns.
             Operation::Flush => Ok(()),
             Operation::Fsync { handle, flags } => {
@@ -257,6 +279,13 @@ impl Server {
             }
             ref other => Err(refusal(other)),
         }
+    }
+
+    /// What the kernel reads without asking, of a file that was just opened.
+    fn passed_through(&self, node: u64, handle: HandleId) -> Option<u32> {
+        let passthrough = self.passthrough.as_ref()?;
+        let file = self.requests.unchanging_file(handle);
+        passthrough.open(node, file.as_deref())
     }
 
     /// A request about an open directory.

@@ -282,7 +282,7 @@ fn a_mebibyte_is_written_by_one_request() {
         return;
     };
     let connection = Arc::new(connection);
-    let mounted = Mounted::new(place.path(), Arc::clone(&connection)).unwrap();
+    let mounted = Mounted::new(place.path()).unwrap();
     let agreed = handshake(&connection, &wish(options, fixture.server.requests())).unwrap();
     let server = Server::new(fixture.server.requests().clone(), agreed);
     let counting = std::thread::spawn(move || {

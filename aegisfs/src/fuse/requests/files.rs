@@ -1,5 +1,8 @@
 //! Requests about open files.
 
+use std::fs::File;
+use std::sync::Arc;
+
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
@@ -14,6 +17,18 @@ impl Requests {
         let (node, access) = (self.node(number), access(flags)?);
         let opened = self.answer(|guard| guard.open(asker.pid, node, access))?;
         Ok(opened.into())
+    }
+
+    /// Whether nothing is ever written here.
+    pub(in crate::fuse) fn is_read_only(&self) -> bool {
+        self.guard.is_read_only()
+    }
+
+    /// The host's file that a handle will read to its end, where that is sure.
+    pub(in crate::fuse) fn unchanging_file(&self, handle: HandleId) -> Option<Arc<File>> {
+        self.answer(|guard| Ok(guard.unchanging_file(handle)))
+            .ok()
+            .flatten()
     }
 
     /// Fills `bytes` from `offset` on; returns how many there were.

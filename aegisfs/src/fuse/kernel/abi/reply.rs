@@ -121,7 +121,11 @@ impl<'a> Reply<'a> {
     ) -> Result<(), Errno> {
         let mut flags = 0;
         for (flag, wanted) in [
-            (OpenFlags::KEEP_CACHE, opened.keep_cache),
+            // With a file of its own to read the node has no pages; to say so is an error.
+            (
+                OpenFlags::KEEP_CACHE,
+                opened.keep_cache && backing.is_none(),
+            ),
             (OpenFlags::NOFLUSH, opened.no_flush),
             (OpenFlags::PASSTHROUGH, backing.is_some()),
         ] {
