@@ -126,9 +126,10 @@ impl Loader<'_> {
             .keeper()
             .is_some_and(|keeper| lease::take(&file, keeper).is_ok());
         // Under the lease the file can not change any more, so now is the time to look.
-        match fstat(file.as_fd()) {
-            Ok(stat) if Stat::from(stat).version() == version => {
-                Below::Host(HostFile::new(Arc::new(file), path.clone(), version, leased))
+        let now = fstat(file.as_fd()).map(|stat| Stat::from(stat).version());
+        match now {
+            Ok(now) if is_same(now, version) => {
+                Below::Host(HostFile::new(Arc::new(file), path.clone(), now, leased))
             }
             _ => Below::Lost,
         }
@@ -179,6 +180,11 @@ impl Loader<'_> {
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(openat(self.folder, name, flags, Mode::empty())?.into())
     }
+}
+
+/// Whether the content is the same. Devices can have other numbers after a start of the machine.
+fn is_same(one: Version, other: Version) -> bool {
+    (one.1, one.2, one.3, one.4) == (other.1, other.2, other.3, other.4)
 }
 
 /// After a power failure the map may speak of blocks whose bytes never reached the disk. Blocks that

@@ -247,13 +247,21 @@ impl Map {
         (first..end).filter(|block| !self.is_here(*block)).count() as u64
     }
 
-    /// Notes blocks from `first` to before `end`, on the file first.
+    /// Notes blocks from `first` to before `end`, on the file first. One that may be a hole stays
+    /// that: a write need not have reached all of it.
     pub(super) fn note(&self, first: u64, end: u64, state: Block) -> Result<(), Errno> {
         let count = usize::try_from(end.saturating_sub(first)).unwrap_or(0);
-        write_all(&self.file, &vec![state as u8; count], STATES_AT + first)?;
         let from = usize::try_from(first).unwrap_or(usize::MAX);
-        for block in self.blocks.iter().skip(from).take(count) {
-            block.store(state as u8, Ordering::Release);
+        let blocks = self.blocks.get(from..).unwrap_or_default();
+        let blocks = blocks.get(..count.min(blocks.len())).unwrap_or_default();
+        let next = |block: &AtomicU8| match (block.load(Ordering::Acquire), state) {
+            (was, Block::Here) if was == Block::Hollow as u8 => was,
+            _ => state as u8,
+        };
+        let bytes: Vec<u8> = blocks.iter().map(next).collect();
+        write_all(&self.file, &bytes, STATES_AT + first)?;
+        for (block, state) in blocks.iter().zip(bytes) {
+            block.store(state, Ordering::Release);
         }
         Ok(())
     }
@@ -323,6 +331,8 @@ mod tests {
         assert_eq!(again.run(0, 20_000), (false, 4096));
         assert_eq!(again.run(5000, 20_000), (true, 12_288));
         assert_eq!(again.run(16_384, 50_000), (true, 50_000));
+        again.note(3, 5, Block::Here).unwrap();
+        assert!(again.is_full(3) && !again.is_full(4));
     }
 
     #[test]
