@@ -48,6 +48,17 @@ impl ContentStore {
         })
     }
 
+    /// Opens the folders of a session that is only looked at.
+    pub(crate) fn look(session: &SessionDir) -> Result<Self, Errno> {
+        let content = || open(session.content(), DIRECTORY, Mode::empty());
+        Ok(Self {
+            blocks: Blocks::new(content()?),
+            content: content()?,
+            base: open(session.root(), DIRECTORY, Mode::empty())?,
+            parts: AtomicU64::new(0),
+        })
+    }
+
     /// A new, empty file for a node. One left by a crash between file and record is replaced.
     pub(crate) fn create(&self, id: NodeId, generation: Generation) -> Result<File, Errno> {
         self.create_named(&file_name(id, generation))
@@ -84,6 +95,11 @@ impl ContentStore {
     /// Takes up the partial files that an earlier server left.
     pub(crate) fn resume(&self, host: OpenHost<'_>) -> Result<(), Errno> {
         self.blocks.resume(host)
+    }
+
+    /// The same for a session that is only looked at: nothing is written.
+    pub(crate) fn look_below(&self, host: OpenHost<'_>) -> Result<(), Errno> {
+        self.blocks.look(host)
     }
 
     /// A file that becomes a node's content with [`ContentStore::publish`].

@@ -88,6 +88,7 @@ use lower::LowerRoot;
 use readdir::Listing;
 use replay::Upto;
 use reserve::Reserve;
+use salvage::Salvage;
 use shadow::{FIRST_MADE, Shadow};
 use watch::Watches;
 
@@ -115,7 +116,7 @@ pub struct Overlay {
     listings: DashMap<u64, Arc<Listing>>,
     next_handle: AtomicU64,
     kernel: RwLock<Option<Arc<dyn KernelCache>>>,
-    keeper: Keeper,
+    keeper: Option<Keeper>,
     dismissed: Vec<Dismissed>,
     watches: Watches,
 }
@@ -137,14 +138,48 @@ impl Overlay {
         refuse_inside(session.root(), &lower)?;
         let replayed = replay::replay(session, &relocations, Upto::End)?;
         let keeper = Keeper::new(session, relocations, Arc::clone(gate.journal()), &replayed);
-        let (shadow, dismissed) = (replayed.shadow, replayed.dismissed);
+        let shadow = replayed.shadow;
         let content = ContentStore::open(session)?;
         content.collect(|key| shadow.has_content(key) || shadow.history().holds(key))?;
         content.resume(&|path| lower.open(path))?;
         Ok(Self {
+            keeper: Some(keeper),
+            dismissed: replayed.dismissed,
+            ..Self::over(lower, content, Reserve::open(session)?, gate, shadow)
+        })
+    }
+
+    /// Opens what could be saved of a damaged session, to be looked at: nothing is written to the
+    /// session, and whoever serves it lets nothing be changed ([`crate::guard::Guard::read_only`]).
+    /// What is read goes on record in the journal of `gate`, which is another one.
+    ///
+    /// # Errors
+    /// As for [`Overlay::open`].
+    pub fn open_salvaged(
+        project: OwnedFd,
+        session: &SessionDir,
+        salvage: Salvage,
+        gate: Arc<Gate>,
+    ) -> Result<Self> {
+        let lower = LowerRoot::new(project, salvage.relocations)?;
+        refuse_inside(session.root(), &lower)?;
+        let content = ContentStore::look(session)?;
+        content.look_below(&|path| lower.open(path))?;
+        let reserve = Reserve::none(session)?;
+        Ok(Self::over(lower, content, reserve, gate, salvage.shadow))
+    }
+
+    fn over(
+        lower: LowerRoot,
+        content: ContentStore,
+        reserve: Reserve,
+        gate: Arc<Gate>,
+        shadow: Shadow,
+    ) -> Self {
+        Self {
             lower,
             content,
-            reserve: Reserve::open(session)?,
+            reserve,
             gate,
             inodes: InodeTable::new(shadow.first_free()),
             generation: AtomicU64::new(shadow.generation().0),
@@ -156,10 +191,10 @@ impl Overlay {
             listings: DashMap::new(),
             next_handle: AtomicU64::new(1),
             kernel: RwLock::default(),
-            keeper,
-            dismissed,
+            keeper: None,
+            dismissed: Vec::new(),
             watches: Watches::default(),
-        })
+        }
     }
 
     /// The checkpoints that could not be used when the tree was opened.
@@ -254,7 +289,9 @@ impl Overlay {
     /// Writes an event to the journal.
     fn note(&self, permit: &Permit, event: Event) -> Result<Recorded> {
         let recorded = self.gate.record(permit, event)?;
-        self.keeper.note(recorded.bytes);
+        if let Some(keeper) = &self.keeper {
+            keeper.note(recorded.bytes);
+        }
         Ok(recorded)
     }
 

@@ -25,14 +25,21 @@ impl Reserve {
     /// # Errors
     /// When the session's directory can not be opened. A disk that is full already has no reserve.
     pub(crate) fn open(session: &SessionDir) -> Result<Self, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let session = open(session.root(), flags, Mode::empty())?;
-        let reserve = Self {
-            session,
-            held: Mutex::new(false),
-        };
+        let reserve = Self::none(session)?;
         reserve.refill();
         Ok(reserve)
+    }
+
+    /// No reserve, for a tree in which nothing is removed.
+    ///
+    /// # Errors
+    /// When the session's directory can not be opened.
+    pub(crate) fn none(session: &SessionDir) -> Result<Self, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self {
+            session: open(session.root(), flags, Mode::empty())?,
+            held: Mutex::new(false),
+        })
     }
 
     /// Gives the space up; tells whether there was any.

@@ -1,7 +1,7 @@
 //! `aegis-os recover`: what can be saved of a session whose record is damaged.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use aegis_policies::path::escape;
@@ -23,6 +23,10 @@ use crate::session::{self, Moment};
 pub struct Args {
     /// The session, or the first letters of its id.
     session: Option<String>,
+    /// Mount the tree as it was at the last saved entry here, to be looked at, until Ctrl-C or
+    /// `fusermount3 -u MOUNTPOINT`.
+    #[arg(conflicts_with = "into")]
+    mountpoint: Option<PathBuf>,
     /// Copy what the session made or changed into this folder, which must be empty or absent.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
@@ -31,7 +35,8 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Example:
   aegis-os recover                       what is damaged, and what is left
-  aegis-os recover --into /tmp/saved     copy what is left";
+  aegis-os recover --into /tmp/saved     copy what is left
+  aegis-os recover ID /tmp/view          look at the tree as it was";
 
 /// Names listed in the text; a damaged session may have changed very many.
 const LISTED: usize = 200;
@@ -43,6 +48,9 @@ const LISTED: usize = 200;
 pub fn run(args: &Args) -> Outcome {
     let rescue = Rescue::begin(session::look_up(args.session.as_deref())?)?;
     talk::print(&report(&rescue))?;
+    if let Some(mountpoint) = &args.mountpoint {
+        return look(rescue, mountpoint);
+    }
     let Some(folder) = &args.into else {
         return Ok(ExitCode::SUCCESS);
     };
@@ -56,6 +64,16 @@ pub fn run(args: &Args) -> Outcome {
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn look(rescue: Rescue, mountpoint: &Path) -> Outcome {
+    let looking = rescue.look(mountpoint)?;
+    talk::say(&format!(
+        "aegis-os: what is left is mounted on `{}`, where nothing can be changed; Ctrl-C unmounts it",
+        shown(looking.mountpoint())
+    ));
+    looking.attend()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn report(rescue: &Rescue) -> String {
@@ -139,7 +157,7 @@ fn notice(saved: &Saved) -> Option<(&'static str, String)> {
     })
 }
 
-fn copied(kept: &Kept, folder: &std::path::Path) -> String {
+fn copied(kept: &Kept, folder: &Path) -> String {
     let mut text = format!(
         "aegis-os: {} saved in `{}`",
         count(kept.saved, "name"),

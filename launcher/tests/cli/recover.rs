@@ -1,10 +1,14 @@
 //! A session whose record is damaged: every command names the damage, and what is left is saved.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
-use crate::cli::world::{Person, World};
+use nix::sys::signal::Signal;
+
+use crate::cli::world::{Ended, Person, World, send};
 
 const WORK: &str = "mkdir made; echo one > made/one; chmod 750 made/one; ln -s one made/link; \
     mv kept moved; rm gone; sync; sleep 0.1; echo more >> folder/file; echo last > last";
@@ -104,6 +108,43 @@ fn content_is_told_that_is_newer_than_the_record_or_gone() {
     assert_eq!(into.status, 1, "{}", into.stderr);
     assert!(into.stderr.contains("not saved  two: "), "{}", into.stderr);
     assert_eq!(fs::read_to_string(target.join("one")).unwrap(), "one\nx\n");
+}
+
+#[test]
+fn what_is_left_is_mounted_and_can_not_be_changed() {
+    for world in World::all() {
+        world.run(WORK).ok();
+        let session = world.sessions().remove(0);
+        damage(&session, WORK, "last");
+        let before = all(&session);
+        let view = world.at("view");
+        let id = world.only_session();
+        let mut recover = world.command(&["recover", &id, view.to_str().unwrap()]);
+        let mut child = recover
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        lines.read_line(&mut said).unwrap();
+        assert!(said.contains("what is left is mounted on"), "{said}");
+        let look = "set -e; cd \"$0\"; cat made/one moved folder/file; test ! -e last; \
+            test ! -e gone; readlink made/link; ! touch new 2>/dev/null; ! rm moved 2>/dev/null; \
+            ! sh -c 'echo x >> folder/file' 2>/dev/null";
+        let mut sh = world.program(Path::new("/bin/sh"));
+        let seen = Ended::of(sh.args(["-c", look]).arg(&view).output().unwrap()).ok();
+        assert_eq!(seen.stdout, "one\nkept\nfile\nmore\none\n");
+        send(child.id(), Signal::SIGINT);
+        assert!(child.wait().unwrap().success());
+        assert_eq!(all(&session), before, "nothing was written to the session");
+        assert!(
+            !world
+                .at("home/.aegis")
+                .join(format!("recover-{}", child.id()))
+                .exists()
+        );
+    }
 }
 
 #[test]

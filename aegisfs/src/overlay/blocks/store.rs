@@ -54,23 +54,44 @@ impl Blocks {
         if names.is_empty() {
             return Ok(());
         }
+        let purpose = Purpose::Serve(self.listener());
+        // A map without content is one of a copy-up that a kill cut short.
+        self.load(names, host, purpose, |name| self.remove(name));
+        self.wake();
+        Ok(())
+    }
+
+    /// The same for a session that is only looked at: nothing is written.
+    ///
+    /// # Errors
+    /// When the folder can not be read.
+    pub(crate) fn look(&self, host: OpenHost<'_>) -> Result<(), Errno> {
+        let names = names_of_maps(&self.shelf.folder)?;
+        self.load(names, host, Purpose::Read, |_| ());
+        Ok(())
+    }
+
+    fn load(
+        &self,
+        names: Vec<String>,
+        host: OpenHost<'_>,
+        purpose: Purpose,
+        without_content: impl Fn(&str),
+    ) {
         let loader = Loader {
             folder: &self.shelf.folder,
             host,
-            purpose: Purpose::Serve(self.listener()),
+            purpose,
         };
         for name in names {
-            // A map without content is one of a copy-up that a kill cut short.
             match loader.load(&name, &self.shelf.live) {
                 Ok(_) => {}
-                Err(Errno::NOENT) => self.remove(&name),
+                Err(Errno::NOENT) => without_content(&name),
                 Err(_) => {
                     locked(&self.shelf.unknown).insert(name);
                 }
             }
         }
-        self.wake();
-        Ok(())
     }
 
     /// The bytes of a content file.

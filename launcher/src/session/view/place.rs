@@ -11,7 +11,7 @@ use crate::session::home::{real_path, shown};
 use crate::session::{AegisHome, Project, list_in, mounts};
 
 /// Finds the mountpoint to be an empty folder apart from the project and the sessions.
-pub(super) fn check(
+pub(in crate::session) fn check(
     path: &Path,
     home: &AegisHome,
     project: &Project,

@@ -1,5 +1,7 @@
 //! What can be saved of a session whose record is damaged, and saving it.
 
+mod look;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,6 +14,8 @@ use aegisfs::overlay::changes::After;
 use aegisfs::overlay::salvage::{Salvage, Saved, State, salvage};
 use rustix::fs::{CWD, Dir, Mode, OFlags, fchmod, mkdirat, mknodat, openat, symlinkat};
 use rustix::io::Errno;
+
+pub use look::Looking;
 
 use super::lock::Lock;
 use super::project::Project;
@@ -31,7 +35,7 @@ pub struct Rescue {
     project: Project,
     salvage: Salvage,
     files: Vec<Saved>,
-    _held: Lock,
+    held: Lock,
 }
 
 /// What was copied.
@@ -61,7 +65,7 @@ impl Rescue {
             session,
             project,
             salvage,
-            _held: held,
+            held,
         })
     }
 
