@@ -30,11 +30,17 @@ const MOST_WRITTEN: u32 = 1 << 20;
 pub(super) struct Adapter {
     requests: Requests,
     options: Options,
+    /// Whether ENOSYS to one OPENDIR stands for all directories.
+    no_opendir: bool,
 }
 
 impl Adapter {
     pub(super) const fn new(requests: Requests, options: Options) -> Self {
-        Self { requests, options }
+        Self {
+            requests,
+            options,
+            no_opendir: false,
+        }
     }
 
     /// Whether a change by this caller keeps the set-group-id bit of a node. fuser 0.18 does not pass
@@ -92,6 +98,7 @@ impl Filesystem for Adapter {
             | InitFlags::FUSE_CACHE_SYMLINKS
             | self.acl_flags();
         let offered = config.capabilities();
+        self.no_opendir = offered.contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
         // An old kernel lacks some; each of them only saves requests.
         let _ = config.add_capabilities(wanted & offered);
         let _ = config.set_max_write(MOST_WRITTEN);
@@ -365,9 +372,10 @@ impl Filesystem for Adapter {
         reply_empty(self.requests.fsync(HandleId(handle.0), what), reply);
     }
 
-    fn opendir(&self, _request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        match self.requests.opendir(ino.0) {
-            Ok(handle) => reply.opened(FileHandle(handle.0), FopenFlags::empty()),
+    fn opendir(&self, _request: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        let flags = FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE;
+        match self.requests.opendir(self.no_opendir) {
+            Ok(()) => reply.opened(FileHandle(0), flags),
             Err(errno) => reply.error(number(errno)),
         }
     }
@@ -375,16 +383,16 @@ impl Filesystem for Adapter {
     fn readdir(
         &self,
         _request: &Request,
-        _ino: INodeNo,
-        handle: FileHandle,
+        ino: INodeNo,
+        _handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        match self.requests.readdir(HandleId(handle.0), offset) {
+        match self.requests.readdir(ino.0, offset) {
             Ok(listing) => {
-                for (next, entry) in listing.entries() {
-                    let name = OsStr::from_bytes(&entry.name);
-                    if reply.add(INodeNo(entry.node.0), next, file_type(entry.kind), name) {
+                for entry in listing.entries() {
+                    let (node, name) = (INodeNo(entry.node.0), OsStr::from_bytes(&entry.name));
+                    if reply.add(node, entry.next, file_type(entry.kind), name) {
                         break;
                     }
                 }
@@ -398,40 +406,33 @@ impl Filesystem for Adapter {
         &self,
         _request: &Request,
         ino: INodeNo,
-        handle: FileHandle,
+        _handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let listing = match self.requests.readdir(HandleId(handle.0), offset) {
-            Ok(listing) => listing,
-            Err(errno) => return reply.error(number(errno)),
-        };
-        for (next, entry) in listing.entries() {
-            let Some(listed) = self.requests.listed(ino.0, entry) else {
-                continue;
-            };
-            let attr = attributes(&listed.named.shown.attr);
+        let done = self.requests.readdirplus(ino.0, offset, |entry, named| {
+            let attr = attributes(&named.shown.attr);
             // fuser packs one lifetime for the name and the attributes.
-            let lifetime = listed.named.lifetime.min(listed.named.shown.lifetime);
+            let lifetime = named.lifetime.min(named.shown.lifetime);
+            let generation = Generation(named.generation.into());
             let name = OsStr::from_bytes(&entry.name);
-            let generation = Generation(listed.named.generation.into());
-            if reply.add(attr.ino, next, name, &lifetime, &attr, generation) {
-                self.requests.unlisted(&listed);
-                break;
-            }
+            !reply.add(attr.ino, entry.next, name, &lifetime, &attr, generation)
+        });
+        match done {
+            Ok(()) => reply.ok(),
+            Err(errno) => reply.error(number(errno)),
         }
-        reply.ok();
     }
 
     fn releasedir(
         &self,
         _request: &Request,
         _ino: INodeNo,
-        handle: FileHandle,
+        _handle: FileHandle,
         _flags: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        reply_empty(self.requests.releasedir(HandleId(handle.0)), reply);
+        reply.ok();
     }
 
     fn fsyncdir(

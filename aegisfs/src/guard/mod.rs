@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::overlay::{
     Access, Attr, Caller, DirEntry, Durable, Entry, HandleId, Lookup, New, Opened, Overlay,
-    OverlayError, Rewind, STAND_IN, SetAttr, Snapshot, XattrMode,
+    OverlayError, Rest, Rewind, STAND_IN, SetAttr, Snapshot, XattrMode,
 };
 
 type Result<T> = std::result::Result<T, OverlayError>;
@@ -131,25 +131,25 @@ impl Guard {
         self.overlay.forget(id, count);
     }
 
-    /// [`Overlay::opendir`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn opendir(&self, id: NodeId) -> Result<HandleId> {
-        self.overlay.opendir(id)
-    }
-
     /// [`Overlay::readdir`].
     ///
     /// # Errors
     /// As there.
-    pub fn readdir(&self, handle: HandleId, offset: u64) -> Result<Arc<[DirEntry]>> {
-        self.overlay.readdir(handle, offset)
+    pub fn readdir(&self, folder: NodeId, offset: u64) -> Result<Rest> {
+        self.overlay.readdir(folder, offset)
     }
 
-    /// [`Overlay::releasedir`].
-    pub fn releasedir(&self, handle: HandleId) {
-        self.overlay.releasedir(handle);
+    /// [`Overlay::lookup_listed`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lookup_listed(
+        &self,
+        folder: NodeId,
+        listed: &[DirEntry],
+        add: impl FnMut(&DirEntry, Option<Entry>) -> bool,
+    ) -> Result<()> {
+        self.overlay.lookup_listed(folder, listed, add)
     }
 
     /// Opens a file: `fs.read`, `fs.write` or both.

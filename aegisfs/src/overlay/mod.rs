@@ -66,7 +66,7 @@ pub use io::Durable;
 pub use kernel::{KernelCache, KnownNames};
 pub use lookup::{Entry, Lookup, Names};
 pub use meta::{Caller, SetAttr, SetTime};
-pub use readdir::DirEntry;
+pub use readdir::{DirEntry, Rest};
 pub use reader::{ContentFile, complete};
 pub use relocations::Relocations;
 pub use rename::RenameMode;
@@ -85,7 +85,7 @@ use content::ContentStore;
 use handles::Handle;
 use inode::InodeTable;
 use lower::LowerRoot;
-use readdir::Listing;
+use readdir::Listings;
 use replay::Upto;
 use reserve::Reserve;
 use salvage::Salvage;
@@ -113,7 +113,7 @@ pub struct Overlay {
     commits: AtomicU64,
     inodes: InodeTable,
     handles: DashMap<u64, Arc<Handle>>,
-    listings: DashMap<u64, Arc<Listing>>,
+    listings: Listings,
     next_handle: AtomicU64,
     kernel: RwLock<Option<Arc<dyn KernelCache>>>,
     keeper: Option<Keeper>,
@@ -188,7 +188,7 @@ impl Overlay {
             commits: AtomicU64::new(0),
             shadow: RwLock::new(shadow),
             handles: DashMap::new(),
-            listings: DashMap::new(),
+            listings: Listings::default(),
             next_handle: AtomicU64::new(1),
             kernel: RwLock::default(),
             keeper: None,

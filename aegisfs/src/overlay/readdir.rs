@@ -1,8 +1,8 @@
 //! Listings: the host's names, less those that are gone, plus those of the session.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aegis_policies::RelPath;
 use aegis_policies::journal::NodeId;
@@ -11,10 +11,15 @@ use rustix::io::Errno;
 
 use super::attr::file_type;
 use super::found::{Found, LowerNode, Seen};
-use super::handles::HandleId;
+use super::lookup::{Entry, Lookup};
 use super::lower::LowerEntry;
 use super::shadow::{Child, FolderKey, Shadow};
 use super::{Overlay, OverlayError, Result};
+
+/// Listings that are kept for readers who are in the middle of one.
+const KEPT: usize = 32;
+/// Where a reader goes on after `.` and `..`.
+const DOTS: [u64; 2] = [1, 2];
 
 /// A name in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,67 +30,158 @@ pub struct DirEntry {
     pub node: NodeId,
     /// The type.
     pub kind: FileType,
+    /// Where a reader goes on after this name.
+    pub next: u64,
 }
 
-/// An open directory. The listing is taken at the first read and at every rewind, so a reader sees
-/// each name once however the directory changes meanwhile.
-#[derive(Debug)]
-pub(crate) struct Listing {
-    folder: NodeId,
-    entries: Mutex<Arc<[DirEntry]>>,
+/// What is left of a listing.
+#[derive(Clone, Debug)]
+pub struct Rest {
+    entries: Arc<[DirEntry]>,
+    from: usize,
+}
+
+/// The listings that somebody is reading, so that a directory is not listed for each part of it.
+///
+/// A place in a listing is a hash of the name there and not a count, as ext4 does it: it stays
+/// right however the directory changes meanwhile, and needs no handle. The hash is keyed, so that
+/// nobody can make names that collide.
+#[derive(Debug, Default)]
+pub(crate) struct Listings {
+    key: RandomState,
+    kept: Mutex<VecDeque<(NodeId, Arc<[DirEntry]>)>>,
+}
+
+impl Rest {
+    /// The names, with `.` and `..`.
+    #[must_use]
+    pub fn entries(&self) -> &[DirEntry] {
+        self.entries.get(self.from..).unwrap_or_default()
+    }
+}
+
+impl DirEntry {
+    /// Whether it is `.` or `..`.
+    #[must_use]
+    pub fn is_dot(&self) -> bool {
+        matches!(&*self.name, b"." | b"..")
+    }
+
+    fn new(name: &[u8], node: NodeId, kind: FileType) -> Self {
+        Self {
+            name: name.into(),
+            node,
+            kind,
+            next: 0,
+        }
+    }
+}
+
+impl Listings {
+    /// Forgets what a directory was found to hold.
+    pub(crate) fn forget(&self, folder: NodeId) {
+        self.kept().retain(|(id, _)| *id != folder);
+    }
+
+    /// Forgets all of them.
+    pub(crate) fn clear(&self) {
+        self.kept().clear();
+    }
+
+    fn find(&self, folder: NodeId) -> Option<Arc<[DirEntry]>> {
+        let kept = self.kept();
+        let found = kept.iter().find(|(id, _)| *id == folder);
+        found.map(|(_, entries)| Arc::clone(entries))
+    }
+
+    fn keep(&self, folder: NodeId, entries: &Arc<[DirEntry]>) {
+        let mut kept = self.kept();
+        kept.retain(|(id, _)| *id != folder);
+        kept.push_back((folder, Arc::clone(entries)));
+        if kept.len() > KEPT {
+            kept.pop_front();
+        }
+    }
+
+    /// Gives each name its place, and sorts by it. `.` and `..` come first.
+    fn place(&self, entries: &mut [DirEntry]) {
+        let (dots, names) = entries.split_at_mut(DOTS.len().min(entries.len()));
+        for (dot, place) in dots.iter_mut().zip(DOTS) {
+            dot.next = place;
+        }
+        for entry in &mut *names {
+            // An offset is a signed number to lseek(2).
+            entry.next = (self.key.hash_one(&entry.name) >> 2).max(DOTS.len() as u64 + 1);
+        }
+        names.sort_unstable_by(|one, other| (one.next, &one.name).cmp(&(other.next, &other.name)));
+        let mut last = 0;
+        for entry in names {
+            entry.next = entry.next.max(last + 1);
+            last = entry.next;
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<(NodeId, Arc<[DirEntry]>)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Overlay {
-    /// Opens a directory for reading.
+    /// The listing of a directory after the place `offset`; from the start, it is taken anew.
     ///
     /// # Errors
-    /// ENOTDIR or ESTALE.
-    pub fn opendir(&self, id: NodeId) -> Result<HandleId> {
-        match self.folder_of(&self.read(), id) {
-            // A removed directory that somebody is in can be read, and is empty.
-            Ok(_) | Err(OverlayError::Os(Errno::NOENT)) => {}
-            Err(error) => return Err(error),
-        }
-        let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
-        let listing = Listing {
-            folder: id,
-            entries: Mutex::new(Arc::new([])),
+    /// ENOTDIR or ESTALE, or what the host said.
+    pub fn readdir(&self, folder: NodeId, offset: u64) -> Result<Rest> {
+        let known = (offset != 0).then(|| self.listings.find(folder)).flatten();
+        let entries = match known {
+            Some(entries) => entries,
+            None => {
+                let mut entries = self.list(folder)?;
+                self.listings.place(&mut entries);
+                let entries = entries.into();
+                self.listings.keep(folder, &entries);
+                entries
+            }
         };
-        self.listings.insert(handle, Arc::new(listing));
-        Ok(HandleId(handle))
-    }
-
-    /// The whole listing, `.` and `..` first; taken anew when `from_start`.
-    ///
-    /// # Errors
-    /// EBADF for a handle that is not open, or what the host said.
-    pub fn readdir(&self, handle: HandleId, offset: u64) -> Result<Arc<[DirEntry]>> {
-        let listing = self
-            .listings
-            .get(&handle.0)
-            .map(|listing| Arc::clone(&listing));
-        let listing = listing.ok_or(Errno::BADF)?;
-        let mut entries = listing
-            .entries
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if offset == 0 || entries.is_empty() {
-            *entries = self.list(listing.folder)?.into();
+        let from = entries.partition_point(|entry| entry.next <= offset);
+        if from == entries.len() {
+            // Who asks for more has read all of it.
+            self.listings.forget(folder);
         }
-        Ok(Arc::clone(&entries))
+        Ok(Rest { entries, from })
     }
 
-    /// The directory that a handle lists.
+    /// Finds what listed names lead to, as [`Overlay::lookup`] does, and hands each to `add` until
+    /// that does not take one; with nothing for `.` and `..`. A name that is gone since it was
+    /// listed is left out.
     ///
     /// # Errors
-    /// EBADF for a handle that is not open.
-    pub fn listed(&self, handle: HandleId) -> Result<NodeId> {
-        Ok(self.listings.get(&handle.0).ok_or(Errno::BADF)?.folder)
-    }
-
-    /// Closes a directory.
-    pub fn releasedir(&self, handle: HandleId) {
-        self.listings.remove(&handle.0);
+    /// ENOTDIR or ESTALE for the directory.
+    pub fn lookup_listed(
+        &self,
+        folder: NodeId,
+        listed: &[DirEntry],
+        mut add: impl FnMut(&DirEntry, Option<Entry>) -> bool,
+    ) -> Result<()> {
+        let shadow = self.read();
+        let within = self.within(&shadow, folder)?;
+        for entry in listed {
+            let found = match entry.is_dot() {
+                true => None,
+                false => match self.lookup_within(&shadow, &within, &entry.name) {
+                    Ok(Lookup::Found(found)) => Some(found),
+                    _ => continue,
+                },
+            };
+            if !add(entry, found) {
+                drop(shadow);
+                if let Some(found) = found {
+                    self.forget(found.attr.node, 1);
+                }
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     /// Every path below a directory, relative to it; `None` when there are more than `most`, and
@@ -139,6 +235,8 @@ impl Overlay {
             }
             folder => folder?,
         };
+        // Watched before it is read: what the host changes after that is announced.
+        let _within = self.within(&shadow, id)?;
         let above = self.parent_of(&shadow, &folder);
         let mut entries = vec![dots(b".", id), dots(b"..", above)];
         if shadow.folder_path(&folder).is_some() {
@@ -158,11 +256,7 @@ impl Overlay {
             self.add_pinned(shadow, path, &mut own, &mut entries);
             for LowerEntry { name, ino, kind } in self.list_lower(path)? {
                 if !own.contains_key(&name) {
-                    entries.push(DirEntry {
-                        name,
-                        node: NodeId(ino),
-                        kind,
-                    });
+                    entries.push(DirEntry::new(&name, NodeId(ino), kind));
                 }
             }
         }
@@ -170,11 +264,7 @@ impl Overlay {
             if let Child::Node(node) = child
                 && let Some(found) = shadow.node(node)
             {
-                entries.push(DirEntry {
-                    name,
-                    node,
-                    kind: file_type(&found.kind),
-                });
+                entries.push(DirEntry::new(&name, node, file_type(&found.kind)));
             }
         }
         Ok(entries)
@@ -199,11 +289,7 @@ impl Overlay {
             if gone && !own.contains_key(&name) && shadow.holds_own(&path) {
                 // Hidden, so that what the host has there instead is not listed as well.
                 own.insert(name.clone(), Child::Hidden);
-                entries.push(DirEntry {
-                    name,
-                    node: NodeId(1),
-                    kind: FileType::Directory,
-                });
+                entries.push(DirEntry::new(&name, NodeId(1), FileType::Directory));
             }
         }
     }
@@ -248,9 +334,5 @@ fn key_of(shadow: &Shadow, found: &Found) -> Option<FolderKey> {
 }
 
 fn dots(name: &[u8], node: NodeId) -> DirEntry {
-    DirEntry {
-        name: name.into(),
-        node,
-        kind: FileType::Directory,
-    }
+    DirEntry::new(name, node, FileType::Directory)
 }

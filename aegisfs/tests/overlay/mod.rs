@@ -10,6 +10,7 @@ mod crash;
 mod following;
 mod full;
 mod full_random;
+mod listings;
 mod model;
 mod mounted;
 mod nameless;

@@ -157,14 +157,13 @@ impl Tree {
         } else {
             self.find(at).unwrap().node
         };
-        let listing = self.guard.opendir(folder).unwrap();
-        let entries = self.guard.readdir(listing, 0).unwrap();
-        let mut names: Vec<_> = entries
+        let listing = self.guard.readdir(folder, 0).unwrap();
+        let mut names: Vec<_> = listing
+            .entries()
             .iter()
             .map(|entry| String::from_utf8(entry.name.to_vec()).unwrap())
             .filter(|name| name != "." && name != "..")
             .collect();
-        self.guard.releasedir(listing);
         names.sort();
         for name in names {
             let path = if at.is_empty() {

@@ -118,11 +118,9 @@ fn walk(
 ) {
     let mut folders = vec![(at.to_owned(), guard.overlay().root())];
     while let Some((at, node)) = folders.pop() {
-        let listing = guard.opendir(node).unwrap();
-        let entries = guard.readdir(listing, 0).unwrap();
-        let named = entries.iter().map(|entry| entry.name.to_vec());
+        let listing = guard.readdir(node, 0).unwrap();
+        let named = listing.entries().iter().map(|entry| entry.name.to_vec());
         let mut listed: Vec<_> = named.filter(|name| name != b"." && name != b"..").collect();
-        guard.releasedir(listing);
         listed.sort();
         for name in listed {
             let text = String::from_utf8(name.clone()).unwrap();

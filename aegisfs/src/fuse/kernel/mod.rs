@@ -138,6 +138,7 @@ fn wish(options: Options, requests: &Requests) -> Wish {
         | Flags::PARALLEL_DIROPS
         | Flags::MAX_PAGES
         | Flags::CACHE_SYMLINKS
+        | Flags::NO_OPENDIR_SUPPORT
         | Flags::HANDLE_KILLPRIV_V2
         | Flags::SETXATTR_EXT
         | Flags::INIT_EXT

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::abi::{
-    Agreed, Header, OpenFlags, Operation, Reply, Setattr, argument_size, forgotten, refusal,
+    Agreed, Flags, Header, OpenFlags, Operation, Reply, Setattr, argument_size, forgotten, refusal,
 };
 use super::passthrough::Passthrough;
-use crate::fuse::requests::{Asker, Fitting, Listing, Lookup, Make, Move, Requests, fitting};
-use crate::overlay::{Durable, HandleId, SetAttr};
+use crate::fuse::requests::{Asker, Fitting, Lookup, Make, Move, Requests, fitting};
+use crate::overlay::{Durable, HandleId, Rest, SetAttr};
 
 /// `FUSE_FSYNC_FDATASYNC`.
 const DATA_ONLY: u32 = 1 << 0;
@@ -140,7 +140,7 @@ impl Server {
             Operation::Opendir
             | Operation::Readdir { .. }
             | Operation::Readdirplus { .. }
-            | Operation::Releasedir { .. } => self.folder(header, operation, reply),
+            | Operation::Releasedir => self.folder(header, operation, reply),
             Operation::Fsyncdir | Operation::Syncfs => self.requests.fsyncdir(),
             Operation::Destroy => Ok(()),
             ref operation => self.file(header, operation, reply),
@@ -297,28 +297,20 @@ impl Server {
     ) -> Result<(), Errno> {
         match *operation {
             Operation::Opendir => {
-                let handle = self.requests.opendir(header.node)?;
-                reply.handle(handle.0, OpenFlags::default(), None)
+                let shortcut = self.agreed.flags.has(Flags::NO_OPENDIR_SUPPORT);
+                self.requests.opendir(shortcut)?;
+                reply.handle(0, OpenFlags::CACHED_DIR, None)
             }
-            Operation::Readdir {
-                handle,
-                offset,
-                size,
-            } => {
-                let listing = self.requests.readdir(HandleId(handle), offset)?;
+            Operation::Readdir { offset, size } => {
+                let listing = self.requests.readdir(header.node, offset)?;
                 reply.limit(size);
                 list(&listing, reply)
             }
-            Operation::Readdirplus {
-                handle,
-                offset,
-                size,
-            } => {
-                let listing = self.requests.readdir(HandleId(handle), offset)?;
+            Operation::Readdirplus { offset, size } => {
                 reply.limit(size);
-                self.list_with_nodes(header.node, &listing, reply)
+                self.list_with_nodes(header.node, offset, reply)
             }
-            Operation::Releasedir { handle } => self.requests.releasedir(HandleId(handle)),
+            Operation::Releasedir => Ok(()),
             ref other => Err(refusal(other)),
         }
     }
@@ -344,25 +336,22 @@ impl Server {
     fn list_with_nodes(
         &self,
         folder: u64,
-        listing: &Listing,
+        offset: u64,
         reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
-        for (next, entry) in listing.entries() {
-            let Some(listed) = self.requests.listed(folder, entry) else {
-                continue;
-            };
-            if !reply.dirent_plus(&listed.named, next, &entry.name)? {
-                self.requests.unlisted(&listed);
-                break;
-            }
-        }
-        Ok(())
+        let mut fault = Ok(());
+        self.requests.readdirplus(folder, offset, |entry, named| {
+            let added = reply.dirent_plus(named, entry.next, &entry.name);
+            fault = added.map(|_| ());
+            added == Ok(true)
+        })?;
+        fault
     }
 }
 
-fn list(listing: &Listing, reply: &mut Reply<'_>) -> Result<(), Errno> {
-    for (next, entry) in listing.entries() {
-        if !reply.dirent(entry.node.0, next, entry.kind, &entry.name)? {
+fn list(listing: &Rest, reply: &mut Reply<'_>) -> Result<(), Errno> {
+    for entry in listing.entries() {
+        if !reply.dirent(entry.node.0, entry.next, entry.kind, &entry.name)? {
             break;
         }
     }

@@ -185,7 +185,6 @@ fn recorded_requests_are_understood() {
     assert_eq!(
         read(&list).1,
         Operation::Readdirplus {
-            handle: 4,
             offset: 0,
             size: 0x8000
         }

@@ -1,90 +1,74 @@
-//! Requests about open directories.
+//! Requests about directories.
 
-use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
 
 use super::answers::Shown;
-use super::{Answer, Lookup, Named, Requests};
+use super::{Answer, Named, Requests};
 use crate::guard::Guard;
-use crate::overlay::{DirEntry, HandleId};
-
-/// What is left of a listing.
-#[derive(Debug)]
-pub(in crate::fuse) struct Listing {
-    entries: Arc<[DirEntry]>,
-    next: usize,
-}
-
-/// A name in a listing, with the node it leads to.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::fuse) struct Listed {
-    /// The node; the kernel holds one reference more, unless it is a dot.
-    pub(in crate::fuse) named: Named,
-    /// Whether it is `.` or `..`, of which the kernel takes neither the node nor a reference.
-    pub(in crate::fuse) dot: bool,
-}
-
-impl Listing {
-    /// The names that are left, each with the offset of what follows it.
-    pub(in crate::fuse) fn entries(&self) -> impl Iterator<Item = (u64, &DirEntry)> {
-        let numbered = self.entries.iter().enumerate().skip(self.next);
-        numbered.map(|(index, entry)| (index as u64 + 1, entry))
-    }
-}
+use crate::overlay::{Attr, DirEntry, Rest};
 
 impl Requests {
-    /// Opens a directory.
-    pub(in crate::fuse) fn opendir(&self, node: u64) -> Answer<HandleId> {
-        let node = self.node(node);
-        self.answer(|guard| guard.opendir(node))
+    /// Opens a directory. There is nothing to open: a place in a listing says all. A kernel that
+    /// can be told so (`shortcut`: `FUSE_NO_OPENDIR_SUPPORT`) asks once, and keeps listings as one
+    /// does that is told to by `FOPEN_CACHE_DIR`.
+    pub(in crate::fuse) const fn opendir(&self, shortcut: bool) -> Answer<()> {
+        if shortcut { Err(Errno::NOSYS) } else { Ok(()) }
     }
 
-    /// The listing from `offset` on.
-    pub(in crate::fuse) fn readdir(&self, handle: HandleId, offset: u64) -> Answer<Listing> {
-        let entries = self.answer(|guard| guard.readdir(handle, offset))?;
-        Ok(Listing {
-            entries,
-            next: usize::try_from(offset).unwrap_or(usize::MAX),
-        })
+    /// The listing of a directory after the place `offset`.
+    pub(in crate::fuse) fn readdir(&self, folder: u64, offset: u64) -> Answer<Rest> {
+        let folder = self.node(folder);
+        self.answer(|guard| guard.readdir(folder, offset))
     }
 
-    /// What a listed name in the directory `folder` leads to; `None` when it is gone since the
-    /// listing was taken, and left out.
-    pub(in crate::fuse) fn listed(&self, folder: u64, entry: &DirEntry) -> Option<Listed> {
-        if matches!(&*entry.name, b"." | b"..") {
-            let mut shown: Shown = self.getattr(folder).ok()?;
-            shown.attr.node = entry.node;
-            let lifetime = shown.lifetime;
-            let generation = 0;
-            let named = Named {
-                shown,
-                generation,
-                lifetime,
-            };
-            return Some(Listed { named, dot: true });
-        }
-        match self.lookup(folder, &entry.name) {
-            Ok(Lookup::Found(named)) => Some(Listed { named, dot: false }),
-            _ => None,
-        }
-    }
-
-    /// Takes the reference back that a listed name was to give: it did not fit.
-    pub(in crate::fuse) fn unlisted(&self, listed: &Listed) {
-        if !listed.dot {
-            self.forget(listed.named.shown.attr.node.0, 1);
-        }
-    }
-
-    /// Closes a directory.
-    pub(in crate::fuse) fn releasedir(&self, handle: HandleId) -> Answer<()> {
+    /// The same with the node that each name leads to, until `add` does not take one. The kernel
+    /// holds one reference more to each that was taken.
+    pub(in crate::fuse) fn readdirplus(
+        &self,
+        folder: u64,
+        offset: u64,
+        mut add: impl FnMut(&DirEntry, &Named) -> bool,
+    ) -> Answer<()> {
+        let folder = self.node(folder);
         self.answer(|guard| {
-            guard.releasedir(handle);
-            Ok(())
+            let rest = guard.readdir(folder, offset)?;
+            guard.lookup_listed(folder, rest.entries(), |entry, found| match found {
+                Some(found) => add(entry, &found.into()),
+                None => add(entry, &dot(entry)),
+            })
         })
     }
 
     /// Makes everything recorded so far durable.
     pub(in crate::fuse) fn fsyncdir(&self) -> Answer<()> {
         self.answer(Guard::sync_records)
+    }
+}
+
+/// Of `.` and `..` the kernel takes neither the node nor a reference.
+const fn dot(entry: &DirEntry) -> Named {
+    let attr = Attr {
+        node: entry.node,
+        kind: FileType::Directory,
+        mode: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        size: 0,
+        blocks: 0,
+        atime: 0,
+        mtime: 0,
+        ctime: 0,
+        unannounced: true,
+    };
+    let lifetime = Duration::ZERO;
+    Named {
+        shown: Shown { attr, lifetime },
+        generation: 0,
+        lifetime,
     }
 }

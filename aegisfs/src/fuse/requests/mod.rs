@@ -19,7 +19,6 @@ use crate::overlay::{Caller, OverlayError};
 
 pub(super) use answers::{Lookup, Named, Opened, Shown};
 pub(super) use attributes::{Fitting, fitting};
-pub(super) use folders::Listing;
 pub(super) use names::{Make, Move};
 
 /// The number by which the kernel knows the directory that is mounted (FUSE_ROOT_ID).

@@ -22,6 +22,7 @@ impl Overlay {
             self.lower.forget_folders();
         }
         if batch.lost {
+            self.listings.clear();
             return self.forget_everything(&self.known_names());
         }
         for (folder, changes) in &batch.folders {
@@ -34,6 +35,9 @@ impl Overlay {
 
     fn changed_in(&self, kernel: &dyn KernelCache, folder: NodeId, changes: &Changes) {
         self.note_arrived(folder, changes);
+        if !changes.names.is_empty() {
+            self.listings.forget(folder);
+        }
         for name in &changes.names {
             if !self.is_own(folder, name) {
                 kernel.forget_name(folder, name);

@@ -28,9 +28,12 @@ const MOST: usize = 65_536;
 /// The part of what the user may watch in all (`fs.inotify.max_user_watches`) that one tree takes:
 /// editors and build tools of the same user need the rest.
 const SHARE: usize = 4;
-/// The pause between two batches of events in milliseconds: a host that writes without end costs
-/// a bounded part of a processor.
-const PAUSE: i64 = 2;
+/// The pause between two batches of events: a host that writes without end costs a bounded part of
+/// a processor.
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 2_000_000,
+};
 
 /// The directories that are watched; none before a kernel is there to be told.
 #[derive(Debug, Default)]
@@ -93,26 +96,28 @@ impl Watches {
     /// Watches a directory, unless it is watched; returns whether it is now. `id` is told what
     /// happens in it.
     pub(crate) fn cover(&self, id: NodeId, folder: &LowerFolder) -> bool {
-        let watching = self.watching.get();
-        watching.is_some_and(|it| it.table.cover(id, folder))
+        self.table().is_some_and(|table| table.cover(id, folder))
     }
 
     /// Whether the directory with this inode is watched for `id`.
     pub(crate) fn hold(&self, id: NodeId, identity: (u64, u64)) -> bool {
-        let watching = self.watching.get();
-        watching.is_some_and(|it| it.table.hold(id, identity))
+        self.table().is_some_and(|table| table.hold(id, identity))
     }
 
     /// The kernel knows the node no longer.
     pub(crate) fn release(&self, id: NodeId) {
-        if let Some(watching) = self.watching.get() {
-            watching.table.release(id);
+        if let Some(table) = self.table() {
+            table.release(id);
         }
     }
 
     /// Whether the kernel can forget all names at once, those included that lead nowhere.
     pub(crate) fn can_forget_all(&self) -> bool {
         self.watching.get().is_some_and(|it| it.forgets_all)
+    }
+
+    fn table(&self) -> Option<&Table> {
+        self.watching.get().map(|it| &it.table)
     }
 }
 
@@ -134,7 +139,7 @@ impl Watching {
         })
     }
 
-    /// Waits for events; returns whether there may be some, and nothing when the tree is gone.
+    /// Waits for events; nothing when the tree is gone.
     fn wait(&self) -> Option<()> {
         let mut waited = [
             PollFd::new(&self.stop, PollFlags::IN),
@@ -148,12 +153,10 @@ impl Watching {
         stop.revents().is_empty().then_some(())
     }
 
+    /// Lets events gather.
     fn pause(&self) {
-        let pause = Timespec {
-            tv_sec: 0,
-            tv_nsec: PAUSE * 1_000_000,
-        };
-        let _ = poll(&mut [PollFd::new(&self.stop, PollFlags::IN)], Some(&pause));
+        let mut waited = [PollFd::new(&self.stop, PollFlags::IN)];
+        let _ = poll(&mut waited, Some(&PAUSE));
     }
 }
 

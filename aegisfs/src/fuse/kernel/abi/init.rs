@@ -83,6 +83,8 @@ impl Flags {
     /// `max_pages` of the answer counts.
     pub(in crate::fuse::kernel) const MAX_PAGES: Self = Self(1 << 22);
     pub(in crate::fuse::kernel) const CACHE_SYMLINKS: Self = Self(1 << 23);
+    /// ENOSYS to OPENDIR stands for all directories.
+    pub(in crate::fuse::kernel) const NO_OPENDIR_SUPPORT: Self = Self(1 << 24);
     /// This side takes set-id bits away; else the kernel asks for `security.capability` before
     /// every write.
     pub(in crate::fuse::kernel) const HANDLE_KILLPRIV_V2: Self = Self(1 << 28);

@@ -121,18 +121,14 @@ pub(in crate::fuse::kernel) enum Operation<'a> {
     Init(InitRequest),
     Opendir,
     Readdir {
-        handle: u64,
         offset: u64,
         size: u32,
     },
     Readdirplus {
-        handle: u64,
         offset: u64,
         size: u32,
     },
-    Releasedir {
-        handle: u64,
-    },
+    Releasedir,
     Fsyncdir,
     Interrupt,
     Destroy,
@@ -245,9 +241,6 @@ impl<'a> Operation<'a> {
             RELEASE => Self::Release {
                 handle: fixed.u64()?,
             },
-            RELEASEDIR => Self::Releasedir {
-                handle: fixed.u64()?,
-            },
             FSYNC => Self::Fsync {
                 handle: fixed.u64()?,
                 flags: fixed.u32()?,
@@ -267,6 +260,7 @@ impl<'a> Operation<'a> {
             FLUSH => Self::Flush,
             FSYNCDIR => Self::Fsyncdir,
             OPENDIR => Self::Opendir,
+            RELEASEDIR => Self::Releasedir,
             SYNCFS => Self::Syncfs,
             INTERRUPT => Self::Interrupt,
             DESTROY => Self::Destroy,
@@ -352,16 +346,8 @@ impl<'a> Operation<'a> {
     fn reading(opcode: u32, fixed: &mut Fields<'a>) -> Result<Self, Malformed> {
         let (handle, offset, size) = (fixed.u64()?, fixed.u64()?, fixed.u32()?);
         Ok(match opcode {
-            READDIR => Self::Readdir {
-                handle,
-                offset,
-                size,
-            },
-            READDIRPLUS => Self::Readdirplus {
-                handle,
-                offset,
-                size,
-            },
+            READDIR => Self::Readdir { offset, size },
+            READDIRPLUS => Self::Readdirplus { offset, size },
             _ => Self::Read {
                 handle,
                 offset,

@@ -28,7 +28,11 @@ pub(in crate::fuse::kernel) struct Reply<'a> {
 pub(in crate::fuse::kernel) struct OpenFlags(u32);
 
 impl OpenFlags {
+    /// The kernel keeps a listing until it is told to forget it.
+    pub(in crate::fuse::kernel) const CACHED_DIR: Self = Self(Self::KEEP_CACHE | Self::CACHE_DIR);
+
     const KEEP_CACHE: u32 = 1 << 1;
+    const CACHE_DIR: u32 = 1 << 3;
     const NOFLUSH: u32 = 1 << 5;
     const PASSTHROUGH: u32 = 1 << 7;
 }
