@@ -23,4 +23,5 @@ mod semantics;
 mod tools;
 mod transports;
 mod tree;
+mod trouble;
 mod user;

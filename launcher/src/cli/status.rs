@@ -18,6 +18,8 @@ use crate::session::summary::{self, Counts, Effects, Span, Tally};
 use crate::session::torn::torn;
 use crate::session::{self, Access, Record, Session};
 
+pub use served::lines as served_lines;
+
 /// Shows one session: its state, what it changed, what it was refused.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -58,7 +60,7 @@ fn as_text(session: &Session) -> Result<String, CommandError> {
     for (title, value) in fields {
         let _ok = writeln!(text, "{title:8} {}", shorten(&value));
     }
-    for (title, content) in served::lines(record.features.as_ref()) {
+    for (title, content) in served_lines(record.features.as_ref()) {
         let _ok = writeln!(text, "{title:8} {content}");
     }
     let changes = session::changes(session)?;

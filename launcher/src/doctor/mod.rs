@@ -6,6 +6,8 @@ mod report;
 pub use probe::{child, private_mount};
 pub use report::{as_json, as_text};
 
+use aegisfs::fuse::Features;
+
 use crate::session::Enforcement;
 
 /// One thing that was tried.
@@ -26,6 +28,8 @@ pub enum Need {
     Required,
     /// Another finding can take its place, or a session is weaker without it.
     Useful,
+    /// Nothing is missing without it; it can be had.
+    Optional,
 }
 
 /// Something that is not as it should be.
@@ -42,8 +46,17 @@ pub struct Problem {
 pub struct Examination {
     /// One by one, in the order in which a session needs them.
     pub findings: Vec<Finding>,
-    /// What the kernel enforced in a session that was really run; why there was none otherwise.
-    pub session: Result<Enforcement, Problem>,
+    /// What a session was like that was really run; why there was none otherwise.
+    pub session: Result<Trial, Problem>,
+}
+
+/// A session that was really run.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// What the kernel enforced.
+    pub enforced: Enforcement,
+    /// How its tree was served.
+    pub features: Option<Features>,
 }
 
 impl Examination {
@@ -65,6 +78,8 @@ pub fn examine() -> Examination {
         probe::bubblewrap(),
         probe::sessions(),
         probe::open_files(),
+        probe::options::watches(),
+        probe::options::audience(),
     ];
     Examination {
         findings,

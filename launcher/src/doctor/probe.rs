@@ -13,10 +13,11 @@ use rustix::process::{Resource, getrlimit};
 use super::{Finding, Need, Problem};
 use crate::sandbox::Bubblewrap;
 use crate::sandbox::namespace;
+use crate::session::AegisHome;
 use crate::session::home::shown;
 use crate::session::stale::fusermount;
-use crate::session::{AegisHome, Enforcement};
 
+pub(super) mod options;
 mod trial;
 
 pub(super) use trial::session;

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::{Examination, Finding, Need, Problem};
+use super::{Examination, Finding, Need, Problem, Trial};
+use crate::cli::status;
 
 /// For people.
 #[must_use]
@@ -14,13 +15,14 @@ pub fn as_text(examination: &Examination) -> String {
         text.push_str(&line(finding));
     }
     match &examination.session {
-        Ok(enforced) => {
+        Ok(trial) => {
+            text.push_str(&served(trial));
             let _ok = writeln!(
                 text,
                 "{:8} {:14} enforced (seccomp, Landlock ABI {})",
-                "tier", "", enforced.landlock
+                "tier", "", trial.enforced.landlock
             );
-            for missing in &enforced.missing {
+            for missing in &trial.enforced.missing {
                 let _ok = writeln!(text, "{:23} missing: {missing}", "");
             }
         }
@@ -58,14 +60,15 @@ pub fn as_json(examination: &Examination) -> String {
             })
         })
         .collect();
-    let (enforced, problem) = match &examination.session {
-        Ok(enforced) => (Some(enforced), None),
+    let (trial, problem) = match &examination.session {
+        Ok(trial) => (Some(trial), None),
         Err(problem) => (None, Some(&problem.why)),
     };
     let object = json!({
         "fit": examination.is_fit(),
         "tier": if examination.is_fit() { "enforced" } else { "none" },
-        "enforced": enforced,
+        "enforced": trial.map(|trial| &trial.enforced),
+        "features": trial.map(|trial| &trial.features),
         "problem": problem,
         "findings": findings,
     });
@@ -76,10 +79,10 @@ fn line(finding: &Finding) -> String {
     match (&finding.result, finding.need) {
         (Ok(found), _) => format!("{:8} {:14} {found}\n", "ok", finding.name),
         (Err(problem), need) => {
-            let word = if need == Need::Required {
-                "missing"
-            } else {
-                "without"
+            let word = match need {
+                Need::Required => "missing",
+                Need::Useful => "without",
+                Need::Optional => "option",
             };
             format!(
                 "{word:8} {:14} {}",
@@ -88,6 +91,15 @@ fn line(finding: &Finding) -> String {
             )
         }
     }
+}
+
+/// How the tree of the session was served, as `status` says it.
+fn served(trial: &Trial) -> String {
+    let mut text = String::new();
+    for (title, content) in status::served_lines(trial.features.as_ref()) {
+        let _ok = writeln!(text, "{title:8} {:14} {content}", "");
+    }
+    text
 }
 
 fn told(problem: &Problem) -> String {
@@ -121,9 +133,12 @@ mod tests {
                     result: Err(problem),
                 },
             ],
-            session: Ok(Enforcement {
-                landlock: 7,
-                missing: vec!["a part".into()],
+            session: Ok(Trial {
+                enforced: Enforcement {
+                    landlock: 7,
+                    missing: vec!["a part".into()],
+                },
+                features: None,
             }),
         };
         assert_eq!(

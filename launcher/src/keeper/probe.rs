@@ -75,6 +75,10 @@ fn ask(server: &Channel, alive: &mut File) -> io::Result<()> {
         (None, None) => return Ok(()),
     };
     let interval = Duration::from_millis(interval);
+    // Who asks at a mount point is in the way of who unmounts it, which scripts do early.
+    if matches!(target, Target::Place(_)) && is_asked(server, interval)? {
+        return release(server, target);
+    }
     while !target.is_cut() {
         // A keeper that is stopped leaves the pipe full, and one that is gone leaves it broken.
         let _unheard = alive.write(b".");

@@ -311,7 +311,7 @@ fn attend(
         landlock: running.enforced.landlock,
         missing: running.enforced.missing.clone(),
     };
-    let features = serving.features().clone();
+    let features = serving.features();
     let recorded = session.update(lock, |record| {
         record.enforced = Some(enforced);
         record.features = Some(features);
@@ -327,8 +327,9 @@ fn attend(
         status: i32::from(status),
     });
     lapses.extend(noted.err().map(CommandError::from));
+    let features = serving.features();
     lapses.extend(serving.stop().err().map(CommandError::from));
-    let recorded = session.end(lock, i32::from(status));
+    let recorded = session.end(lock, i32::from(status), features);
     lapses.extend(recorded.err().map(CommandError::from));
     ended?;
     if is_cut {

@@ -33,6 +33,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use aegisfs::commit;
+use aegisfs::fuse::Features;
 use aegisfs::layout::SessionDir;
 use aegisfs::overlay::changes::Change;
 use rustix::fs::{Mode, OFlags, openat};
@@ -173,12 +174,18 @@ impl Session {
         Ok(())
     }
 
-    /// Records that the run has ended, with `status` as shells report it.
+    /// Records that the run has ended, with `status` as shells report it, and how its tree was served.
     ///
     /// # Errors
     /// As [`Session::update`].
-    pub fn end(&mut self, held: &Lock, status: i32) -> Result<(), SessionError> {
+    pub fn end(
+        &mut self,
+        held: &Lock,
+        status: i32,
+        features: Features,
+    ) -> Result<(), SessionError> {
         self.update(held, |record| {
+            record.features = Some(features);
             record.state = State::Ended;
             record.ended = Some(Moment::now());
             record.status = Some(status);

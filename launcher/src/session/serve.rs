@@ -12,7 +12,7 @@ use aegis_policies::gate::GateError;
 use aegis_policies::journal::{Event, Journal, JournalError, SnapshotCause, VerdictId};
 use aegis_policies::{Gate, Policy};
 use aegisfs::commit::{self, CommitError};
-use aegisfs::fuse::{self, Features, Served, Unmounter};
+use aegisfs::fuse::{self, Feature, Features, Served, Unmounter};
 use aegisfs::guard::Guard;
 use aegisfs::overlay::checkpoint::{self, Dismissed};
 use aegisfs::overlay::{Overlay, OverlayError};
@@ -100,6 +100,31 @@ pub struct Serving {
     mode: MountMode,
 }
 
+/// Tells how a tree is served.
+#[derive(Debug)]
+pub struct Gauge {
+    features: Features,
+    guard: Arc<Guard>,
+}
+
+impl Gauge {
+    /// How it is served by now.
+    #[must_use]
+    pub fn read(&self) -> Features {
+        let mut features = self.features.clone();
+        let watched = self.guard.overlay().watched();
+        features.features.push(match watched.most {
+            0 => Feature::off("watches", "the host's changes show within a second"),
+            most => {
+                let folders = watched.folders;
+                let note = format!("{folders} of the host's directories, at most {most}");
+                Feature::on("watches", note)
+            }
+        });
+        features
+    }
+}
+
 impl Serving {
     /// Opens the journal and the tree, mounts it and starts to answer.
     ///
@@ -145,10 +170,19 @@ impl Serving {
         &self.gate
     }
 
-    /// How the tree is served.
+    /// How the tree is served by now.
     #[must_use]
-    pub const fn features(&self) -> &Features {
-        self.served.features()
+    pub fn features(&self) -> Features {
+        self.gauge().read()
+    }
+
+    /// What tells how the tree is served while somebody waits for its end.
+    #[must_use]
+    pub fn gauge(&self) -> Gauge {
+        Gauge {
+            features: self.served.features().clone(),
+            guard: Arc::clone(&self.guard),
+        }
     }
 
     /// What unmounts the tree while somebody waits for its end; `None` in a namespace of the session's

@@ -167,7 +167,7 @@ fn a_connection_that_is_cut_from_outside_ends_the_session() {
     impatient(&world, 6);
     let mark = mark(44);
     let session = waiting(&world, &mark);
-    control.abort(world.server());
+    control.abort(&world);
     end_of(session).refused(&["was cut off", "cut the connection"]);
     assert!(!is_running(&["sleep", &mark]));
     let seen = world.aegis(&["resume", "--", "cat", "mine"]).ok();
@@ -188,10 +188,11 @@ impl Control {
     }
 
     /// Cuts the view that this process serves.
-    fn abort(&self, server: u32) {
+    fn abort(&self, world: &World) {
+        let server = world.server();
         let mounts = fs::read_to_string(format!("/proc/{server}/mountinfo")).unwrap();
-        let is_view = |line: &&str| line.contains("fuse.aegisfs") && !line.contains("/real/mnt");
-        let view = mounts.lines().find(is_view).unwrap();
+        let place = format!(" {}/mnt ", world.sessions()[0].display());
+        let view = mounts.lines().find(|line| line.contains(&place)).unwrap();
         let device = view.split(' ').nth(2).unwrap().trim_start_matches("0:");
         fs::write(self.0.join(device).join("abort"), "1").unwrap();
     }

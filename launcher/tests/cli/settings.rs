@@ -61,12 +61,18 @@ fn doctor_tries_a_whole_session_and_leaves_none() {
     for world in World::all() {
         let text = world.aegis(&["doctor"]).ok().stdout;
         assert!(text.contains("tier") && text.contains("enforced"), "{text}");
+        assert!(
+            text.contains("served") && text.contains("with watches"),
+            "{text}"
+        );
+        assert!(text.contains("allow_other"), "{text}");
         let report = world.aegis(&["doctor", "--json"]).ok().stdout;
         let report: serde_json::Value = serde_json::from_str(&report).unwrap();
         assert_eq!(
             (&report["fit"], &report["tier"]),
             (&true.into(), &"enforced".into())
         );
+        assert!(report["features"]["threads"].is_u64(), "{report}");
         assert!(world.sessions().is_empty());
     }
 }

@@ -3,7 +3,8 @@
 use aegisfs::fuse::{Features, Transport};
 
 /// Titles and contents, one per line.
-pub(super) fn lines(features: Option<&Features>) -> Vec<(&'static str, String)> {
+#[must_use]
+pub fn lines(features: Option<&Features>) -> Vec<(&'static str, String)> {
     let Some(features) = features else {
         return Vec::new();
     };

@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use rustix::fs::{Mode, mkdir};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::{Enforcement, Problem, ourselves};
+use super::{Problem, ourselves};
+use crate::doctor::Trial;
 
 /// Runs `true` in a session of its own and reads what was enforced.
-pub(in crate::doctor) fn session() -> Result<Enforcement, Problem> {
+pub(in crate::doctor) fn session() -> Result<Trial, Problem> {
     let problem = |why: String| Problem {
         why,
         next: "see to what is missing above, then run `aegis-os doctor` again".to_owned(),
@@ -41,7 +42,7 @@ impl Place {
         self.0.join("sessions-of-doctor")
     }
 
-    fn run(&self) -> Result<Enforcement, String> {
+    fn run(&self) -> Result<Trial, String> {
         let mut command = ourselves();
         command
             .args(["run", "--", "true"])
@@ -51,16 +52,18 @@ impl Place {
         if !output.status.success() {
             return Err(told(&output.stderr));
         }
-        self.enforced()
+        self.outcome()
             .ok_or_else(|| "the session left no record".to_owned())
     }
 
-    fn enforced(&self) -> Option<Enforcement> {
+    fn outcome(&self) -> Option<Trial> {
         let mut sessions = fs::read_dir(self.sessions().join("sessions")).ok()?;
         let record = fs::read(sessions.next()?.ok()?.path().join("session.json")).ok()?;
-        serde_json::from_slice::<crate::session::Record>(&record)
-            .ok()?
-            .enforced
+        let record: crate::session::Record = serde_json::from_slice(&record).ok()?;
+        Some(Trial {
+            enforced: record.enforced?,
+            features: record.features,
+        })
     }
 }
 

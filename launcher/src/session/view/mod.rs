@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use aegis_policies::Gate;
 use aegis_policies::journal::{Event, Position};
+use aegisfs::fuse::Features;
 use nix::sys::signal::{SigSet, Signal};
 use rustix::process::geteuid;
 
@@ -90,6 +91,13 @@ impl View {
             };
             serve(&setting, config, lifeline)
         });
+        let served = served.and_then(|begun| {
+            let features = begun.0.features();
+            let update = taken
+                .session
+                .update(&taken.lock, |record| record.features = Some(features));
+            update.map(|()| begun).map_err(CommandError::from)
+        });
         match served {
             Ok((serving, start, vigil, mount)) => Ok(Self {
                 session: taken.session,
@@ -147,17 +155,18 @@ impl View {
             mount,
             start: _,
         } = self;
-        let features = serving.features().clone();
-        session.update(&lock, |record| record.features = Some(features))?;
+        let gauge = serving.gauge();
         let gate = Arc::clone(serving.gate());
         let ended = Attendance::begin(ending(), serving, &mountpoint, mount).wait();
+        let features = gauge.read();
+        drop(gauge);
         // Who unmounts takes the mount away; who cuts the connection leaves it.
         let is_left = place::is_mounted(mount);
         drop(vigil);
         if is_left {
             stale::detach(&mountpoint);
         }
-        close(&mut session, &lock, &gate)?;
+        close(&mut session, &lock, &gate, features)?;
         match ended? {
             End::Outside if is_left => Err(cut_off(&session, &mountpoint)),
             end => Ok((session, end)),
@@ -254,11 +263,16 @@ fn serve(
     Ok((serving, start, vigil.map_err(failed)?, mount))
 }
 
-fn close(session: &mut Session, lock: &Lock, gate: &Gate) -> Result<(), CommandError> {
+fn close(
+    session: &mut Session,
+    lock: &Lock,
+    gate: &Gate,
+    features: Features,
+) -> Result<(), CommandError> {
     let event = Event::Ended { status: 0 };
     let noted = gate.journal().append(0, Default::default(), event);
     let synced = gate.journal().sync();
-    session.end(lock, 0)?;
+    session.end(lock, 0, features)?;
     noted?;
     Ok(synced?)
 }

@@ -165,6 +165,12 @@ fn options_are_in_force_and_shown() {
     for part in ["a\\040b ", "fuse.aegisfs", "noexec", "nosuid", "nodev"] {
         assert!(line.contains(part), "{line}");
     }
+    let live = world.aegis(&["status"]).ok().stdout;
+    assert!(
+        live.contains("served   over /dev/fuse by 3 threads"),
+        "{live}"
+    );
+    assert!(live.contains("without writeback (not asked for)"), "{live}");
     end(&world);
     let status = world.aegis(&["status", "--json"]).ok().stdout;
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
