@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use aegis_policies::gate::GateError;
-use aegis_policies::journal::{Event, Journal, JournalError, SnapshotCause, VerdictId};
+use aegis_policies::journal::{Event, Journal, JournalError, Position, SnapshotCause, VerdictId};
 use aegis_policies::{Gate, Policy};
 use aegisfs::commit::{self, CommitError};
 use aegisfs::fuse::{self, Feature, Features, Served, Unmounter};
@@ -91,6 +91,8 @@ pub struct Setting<'a> {
 /// A session whose tree is mounted and answered for.
 #[derive(Debug)]
 pub struct Serving {
+    /// Where the journal ended before this run.
+    began: Position,
     control: Option<Control>,
     guard: Arc<Guard>,
     gate: Arc<Gate>,
@@ -133,6 +135,7 @@ impl Serving {
     pub fn start(setting: &Setting<'_>) -> Result<Self, ServeError> {
         check_device()?;
         let journal = Arc::new(checkpoint::resume_journal(setting.session.dir())?);
+        let began = journal.position();
         let gate = Arc::new(open_gate(setting, journal)?);
         let failed = |source| ServeError::Mount {
             mountpoint: setting.mountpoint.into(),
@@ -154,6 +157,7 @@ impl Serving {
         put_aside(&guard, SnapshotCause::Started);
         let served = mount(setting, Arc::clone(&guard)).map_err(failed)?;
         Ok(Self {
+            began,
             control: listen(setting.session, &guard),
             guard,
             gate,
@@ -162,6 +166,12 @@ impl Serving {
             mountpoint: setting.mountpoint.into(),
             mode: setting.mode,
         })
+    }
+
+    /// Where the journal ended before this run: what follows happened in it.
+    #[must_use]
+    pub const fn began(&self) -> &Position {
+        &self.began
     }
 
     /// The gate of the session.
@@ -233,6 +243,7 @@ impl Serving {
     /// When the tree can not be unmounted, or the journal not be synced.
     pub fn stop(self) -> Result<(), ServeError> {
         let Self {
+            began: _,
             control,
             guard,
             gate,

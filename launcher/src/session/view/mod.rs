@@ -250,7 +250,7 @@ fn serve(
     lifeline: &Lifeline,
 ) -> Result<Begun, CommandError> {
     let serving = Serving::start(setting)?;
-    let start = serving.gate().journal().position();
+    let start = serving.began().clone();
     serving.note(Event::Started {
         command: Vec::new(),
     })?;
