@@ -5,7 +5,8 @@
 #
 # pjdfstest and fsx (both the Rust ports) are installed with cargo, at fixed versions, into
 # target/conformance. As root everything runs as root and as an ordinary user; else as this user.
-# CONFORMANCE_OPERATIONS (1000000) and CONFORMANCE_SECONDS (600) bound fsx and the stress.
+# CONFORMANCE_OPERATIONS (1000000) and CONFORMANCE_SECONDS (600) bound fsx and the stress; TMPDIR says on
+# which file system the project and the session lie.
 set -euo pipefail
 
 here=$(realpath "$(dirname "$0")")
@@ -18,12 +19,14 @@ mounts=()
 main() {
   binary=$(realpath "$1")
   shift
-  work=$(mktemp -d /tmp/aegis-conformance.XXXXXX)
+  # Short: the address of a socket has 108 bytes.
+  work=$(mktemp -d "${TMPDIR:-/tmp}/conf.XXXXXX")
   trap clean_up EXIT
   # Accounts of the tests walk through it, and what root built may lie where nobody else can read.
   chmod 755 "$work"
   install -m 755 "$binary" "$work/aegis-os"
   ulimit -n "$(ulimit -Hn)"
+  export RUST_BACKTRACE=0
   [ $# -gt 0 ] || set -- pjdfstest fsx stress
   local each
   for each in "$@"; do "run_$each"; done
@@ -38,17 +41,17 @@ run_pjdfstest() {
   install_tool pjdfstest 0.2.2
   local who
   for who in $(identities); do
-    local mnt out=$work/pjdfstest-$who.out
-    mount_as "$who" "pjdfstest-$who"
+    local mnt out=$work/$who.out
+    mount_as "$who" "$who"
     # A second file system, for the cases that cross from one to another.
     local other
-    other=$(mktemp -d /dev/shm/aegis-conformance.XXXXXX)
+    other=$(mktemp -d /dev/shm/conf.XXXXXX)
     own "$who" "$other"
     step "pjdfstest as $who"
     as "$who" "$tools/bin/pjdfstest" -c "$here/pjdfstest.toml" -s "$other" -p "$mnt" >"$out" 2>&1 ||
       failed+=("pjdfstest as $who")
     grep -A 1 'FAILED' "$out" || true
-    tail -n 1 "$out"
+    grep '^Summary' "$out" || tail -n 5 "$out"
     rm -rf "$other"
   done
 }
@@ -82,15 +85,16 @@ run_stress() {
 # Mounts the project $work/$2/project as a user; `mnt` is where.
 mount_as() {
   local place=$work/$2
-  mkdir -p "$place/project" "$place/mnt" "$place/home"
-  mnt=$place/mnt
+  mkdir -p "$place/project" "$place/m" "$place/home"
+  mnt=$place/m
   own "$1" "$place"
   as "$1" env AEGIS_HOME="$place/home" "$work/aegis-os" mount "$place/project" "$mnt" \
     >"$place/log" 2>&1 &
   mounts+=("$mnt")
   local tries
   for ((tries = 0; tries < 200; tries++)); do
-    if mountpoint -q "$mnt"; then return; fi
+    # Not mountpoint(1): root may not look into the mount of a user.
+    if grep -q " $mnt fuse" /proc/self/mounts; then return; fi
     sleep 0.05
   done
   cat "$place/log" >&2
