@@ -64,6 +64,15 @@ pub fn relocations(session: &SessionDir) -> Result<Relocations, CommitError> {
     past::Past::read(session).map(|past| past.relocations())
 }
 
+/// Removes frozen content that nobody waits for any more: that of a review that was broken off. The
+/// caller has the session to itself.
+///
+/// # Errors
+/// What the file system said.
+pub fn clear_stage(session: &SessionDir) -> Result<(), CommitError> {
+    stage::Stage::take(session)?.clear()
+}
+
 /// Takes interrupted landings of the session back, or finishes them.
 ///
 /// # Errors

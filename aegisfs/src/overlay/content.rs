@@ -141,7 +141,7 @@ impl ContentStore {
     /// Removes every file that is no content for which `keep` holds, and that no such content shows
     /// in part.
     pub(crate) fn collect(&self, keep: impl Fn(&ContentKey) -> bool) -> Result<(), Errno> {
-        let names = self.names()?;
+        let names = names(&self.content)?;
         let mut kept = BTreeSet::new();
         for name in &names {
             if key_of(name).is_some_and(|key| keep(&key)) {
@@ -154,18 +154,18 @@ impl ContentStore {
                 unlinkat(&self.content, &*name, AtFlags::empty())?;
             }
         }
-        Ok(())
+        self.collect_parts()
     }
 
-    fn names(&self) -> Result<Vec<Box<[u8]>>, Errno> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&self.content)? {
-            let name: Box<[u8]> = entry?.file_name().to_bytes().into();
-            if !matches!(&*name, b"." | b"..") {
-                names.push(name);
+    /// Removes the bases that a crash left half written. Whole ones stay: what the journal tells of
+    /// can be gone back to, and merged from there.
+    fn collect_parts(&self) -> Result<(), Errno> {
+        for name in names(&self.base)? {
+            if name.contains(&b'.') {
+                unlinkat(&self.base, &*name, AtFlags::empty())?;
             }
         }
-        Ok(names)
+        Ok(())
     }
 
     /// Keeps what the host had, under its hash in hexadecimal.
@@ -284,6 +284,17 @@ pub(crate) fn key_of(name: &[u8]) -> Option<ContentKey> {
     };
     let (id, generation) = (NodeId(id), Generation(generation));
     (file_name(id, generation) == text).then_some((id, generation))
+}
+
+fn names(folder: &OwnedFd) -> Result<Vec<Box<[u8]>>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let name: Box<[u8]> = entry?.file_name().to_bytes().into();
+        if !matches!(&*name, b"." | b"..") {
+            names.push(name);
+        }
+    }
+    Ok(names)
 }
 
 fn create_in(folder: &OwnedFd, name: &str) -> Result<File, Errno> {

@@ -144,8 +144,12 @@ fn content_without_a_record_is_collected() {
     for name in ["8000000000000abc", "5.part", "junk"] {
         File::create(content.join(name)).unwrap();
     }
+    let base = bed.session().base();
+    fs::write(base.join("ab"), "whole").unwrap();
+    fs::write(base.join("ab.3"), "half").unwrap();
     bed.mount();
     assert_eq!(fs::read_dir(&content).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(&base).unwrap().count(), 1);
     assert_eq!(fs::read(bed.mnt().join("own")).unwrap(), b"own");
 }
 

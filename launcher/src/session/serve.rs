@@ -147,6 +147,8 @@ impl Serving {
         let relocations = commit::relocations(dir)?;
         let overlay = Overlay::open(project, dir, relocations, Arc::clone(&gate))?;
         tell_dismissed(&overlay);
+        // What can not be removed now is removed by the next landing.
+        let _left = commit::clear_stage(dir);
         let agent = setting.session.record().agent.as_str().into();
         let guard = Guard::new(overlay, Arc::clone(&gate), agent);
         let guard = Arc::new(if setting.options.read_only {
