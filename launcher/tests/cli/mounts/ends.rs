@@ -179,6 +179,32 @@ fn a_killed_or_stopped_server_leaves_no_dead_mount() {
     }
 }
 
+/// Where fusermount3 mounted the view of a sandbox, others see the mount and can take it away.
+#[test]
+fn a_sandbox_goes_on_when_its_mount_is_taken_away_outside() {
+    let world = World::of(Person::Ordinary);
+    let Some(mut command) = super::without_namespaces(&world) else {
+        return;
+    };
+    let script =
+        "echo one > one; touch ~/up; while ! [ -e ~/on ]; do sleep 0.1; done; cat one kept";
+    command.args(["run", "--", "sh", "-c", script]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let session = command.spawn().unwrap();
+    let is_up = |session: &std::path::PathBuf| session.join("home/up").exists();
+    eventually(|| world.sessions().iter().any(is_up));
+    let place = world.sessions().remove(0);
+    let mount = place.join("mnt");
+    let script = format!("fusermount3 -uz {}", mount.display());
+    shell(&world, &script).ok();
+    fs::write(place.join("home/on"), "").unwrap();
+    assert_eq!(end_of(session).ok().stdout, "one\nkept\n");
+    let status = world.aegis(&["status"]).ok().stdout;
+    assert!(status.contains("1 created: one"), "{status}");
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains(place.to_str().unwrap()), "{mounts}");
+}
+
 #[test]
 fn a_killed_keeper_unmounts_in_order() {
     let world = World::of(Person::Ordinary);

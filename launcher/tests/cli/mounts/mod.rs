@@ -137,27 +137,30 @@ os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[1]))
 os.execv(sys.argv[3], sys.argv[3:])
 "#;
 
-#[test]
-fn the_set_uid_helper_mounts_where_the_launcher_has_no_namespace() {
-    let world = World::of(Person::Ordinary);
-    let Some((user, group)) = world.switched_to() else {
-        return;
-    };
-    let mut command = std::process::Command::new("python3");
-    command.args([
-        "-c",
-        WITHOUT_NAMESPACES,
-        &user.to_string(),
-        &group.to_string(),
-    ]);
-    command
-        .arg(world.at("aegis-os"))
-        .args(["run", "--", "sh", "-c", "echo new > new; cat kept"]);
+/// `aegis-os` as an ordinary user to whom the system refuses namespaces of the launcher's own; `None`
+/// where the tests can not switch to one.
+fn without_namespaces(world: &World) -> Option<Command> {
+    let (user, group) = world.switched_to()?;
+    let mut command = Command::new("python3");
+    let (user, group) = (user.to_string(), group.to_string());
+    command.args(["-c", WITHOUT_NAMESPACES, &user, &group]);
+    command.arg(world.at("aegis-os"));
     command
         .env_clear()
         .env("HOME", world.at("home"))
         .env("PATH", "/usr/bin:/bin");
-    let ended = Ended::of(command.current_dir(world.project()).output().unwrap()).ok();
+    command.current_dir(world.project());
+    Some(command)
+}
+
+#[test]
+fn the_set_uid_helper_mounts_where_the_launcher_has_no_namespace() {
+    let world = World::of(Person::Ordinary);
+    let Some(mut command) = without_namespaces(&world) else {
+        return;
+    };
+    command.args(["run", "--", "sh", "-c", "echo new > new; cat kept"]);
+    let ended = Ended::of(command.output().unwrap()).ok();
     assert_eq!(ended.stdout, "kept\n");
     let status = world.aegis(&["status"]).ok().stdout;
     assert!(status.contains("mount by fusermount3"), "{status}");
