@@ -1,16 +1,19 @@
 //! File systems that clone, and content of several generations.
 
 use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use aegis_policies::journal::SnapshotCause;
+use aegisfs::overlay::ContentFile;
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::super::bed::Bed;
-use super::{allocated, bed_with, host_writer, maps, open, pattern};
+use super::{allocated, bed_with, host_writer, land, maps, open, pattern};
 
 /// A file system of its own on a loop device; none where this machine can not make one.
 struct LoopDisk {
@@ -138,4 +141,30 @@ fn a_snapshot_of_a_large_file_costs_what_is_written_after_it() {
     assert!(fs::read(bed.mnt().join("big")).unwrap() == wanted);
     server.kill();
     assert!(before != fs::read(bed.project().join("big")).unwrap());
+}
+
+/// A landing replaces the host's file that a snapshot's content still shows: that is copied first.
+#[test]
+fn what_a_snapshot_has_outlives_a_landing() {
+    let bed = bed_with(8 << 20);
+    let mut first = pattern(8 << 20);
+    let guard = Arc::new(bed.guard());
+    let served = aegisfs::fuse::mount(&bed.mnt(), Arc::clone(&guard), Default::default()).unwrap();
+    let file = open(&bed.mnt().join("big"));
+    file.write_all_at(b"first", 1_000_000).unwrap();
+    first[1_000_000..1_000_005].copy_from_slice(b"first");
+    let older = maps(&bed).remove(0).with_extension("");
+    let cause = SnapshotCause::Requested;
+    guard.overlay().snapshot(None, cause).unwrap();
+    file.write_all_at(b"second", 2_000_000).unwrap();
+    drop(file);
+    served.unmount().unwrap();
+    drop(guard);
+    land(&bed);
+    let project = File::open(bed.project()).unwrap();
+    let relocations = || aegisfs::commit::relocations(&bed.session()).unwrap();
+    let mut kept = ContentFile::open(&older, project.as_fd(), &relocations).unwrap();
+    let mut bytes = Vec::new();
+    kept.read_to_end(&mut bytes).unwrap();
+    assert!(bytes == first && !kept.is_torn());
 }

@@ -291,6 +291,19 @@ fn a_write_that_finds_no_room_leaves_what_was_there() {
     unmount(&session, UnmountFlags::DETACH).unwrap();
 }
 
+/// Lands everything.
+fn land(bed: &Bed) {
+    let project = File::open(bed.project()).unwrap();
+    let session = bed.session();
+    let site = Site::new(&session, project.as_fd());
+    let frozen = frozen(bed);
+    assert_eq!(frozen.entries().len(), 1);
+    let approval = Approval::by_person(frozen.manifest());
+    let approved = frozen.approve(&approval).unwrap();
+    let landed = approved.land(&site, None).unwrap();
+    assert_eq!(landed.left().count(), 0, "{landed:?}");
+}
+
 /// What would land now.
 fn frozen(bed: &Bed) -> aegisfs::commit::Frozen {
     let project = File::open(bed.project()).unwrap();
@@ -310,18 +323,7 @@ fn a_large_file_lands_with_one_byte_changed() {
     bed.unmount();
     let mut wanted = pattern(SIZE);
     wanted[3_000_000] = b'!';
-    let project = File::open(bed.project()).unwrap();
-    let session = bed.session();
-    let site = Site::new(&session, project.as_fd());
-    let frozen = frozen(&bed);
-    assert_eq!(frozen.entries().len(), 1);
-    let approval = Approval::by_person(frozen.manifest());
-    let landed = frozen
-        .approve(&approval)
-        .unwrap()
-        .land(&site, None)
-        .unwrap();
-    assert_eq!(landed.left().count(), 0, "{landed:?}");
+    land(&bed);
     assert!(fs::read(bed.project().join("big")).unwrap() == wanted);
     // The session goes on, and what it had is its own now.
     fs::remove_file(bed.project().join("big")).unwrap();
