@@ -190,7 +190,7 @@ fn offered_rings(
     wish: &Wish,
 ) -> Result<Waiting, Cow<'static, str>> {
     if options.transport != Transport::IoUring {
-        return Err("not asked for (`-o io_uring`)".into());
+        return Err("not asked for (`-o transport=io-uring`)".into());
     }
     rings::prepare(connection, wish.largest_write as usize).map_err(Cow::from)
 }
