@@ -10,7 +10,9 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 
 use aegis_policies::journal::{Position, Seq};
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, fsync, mkdirat, open, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, Mode, OFlags, fstatvfs, fsync, mkdirat, open, openat, renameat, unlinkat,
+};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +31,9 @@ const PREFIX: usize = 48;
 
 /// The newest checkpoints that are kept. With two, one that turns out to be damaged costs little.
 const KEPT: usize = 2;
+
+/// So many times its own size has to be free for a checkpoint to be written.
+const ROOM: u64 = 8;
 
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
@@ -128,6 +133,8 @@ impl Folder {
             digest: *blake3::hash(&body).as_bytes(),
         };
         let head = postcard::to_stdvec(&head).map_err(io::Error::other)?;
+        let size = (PREFIX + head.len() + body.len()) as u64;
+        self.check_room(size)?;
         let name = file_name(position.next());
         let part = format!("{name}.part");
         let written = self
@@ -140,7 +147,17 @@ impl Folder {
         }
         fsync(&self.0)?;
         self.thin(position.next());
-        Ok((PREFIX + head.len() + body.len()) as u64)
+        Ok(size)
+    }
+
+    /// What makes a start faster must not take the room of what is written now.
+    fn check_room(&self, size: u64) -> io::Result<()> {
+        let disk = fstatvfs(&self.0)?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if free < size.saturating_mul(ROOM) {
+            return Err(Errno::NOSPC.into());
+        }
+        Ok(())
     }
 
     fn create(&self, name: &str) -> io::Result<File> {
