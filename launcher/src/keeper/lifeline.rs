@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::process::{Pid, Signal};
 
 use super::background::leave_streams;
@@ -40,10 +40,10 @@ struct Ends {
 }
 
 /// Where the tree can be asked whether it is alive.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub enum At<'a> {
     /// At its root, by a handle: it can not be unmounted in order before the vigil is over.
-    Root,
+    Root(OwnedFd),
     /// At its mount point.
     Place(&'a Path),
 }
@@ -118,22 +118,21 @@ impl Lifeline {
         });
     }
 
-    /// The tree at `root` is served: from now on silence for longer than `patience` is the end of
+    /// The tree is served: from now on silence for longer than `patience` is the end of
     /// this process. Where the connection of the tree turns out to be cut, `on_cut` is called.
     ///
     /// # Errors
     /// When the tree does not answer now.
     pub fn serving(
         &self,
-        root: OwnedFd,
         at: At<'_>,
         patience: Duration,
         on_cut: impl FnOnce() + Send + 'static,
     ) -> io::Result<Vigil> {
-        let device = device(&root)?;
+        let device = at.device()?;
         let is_cut = Arc::new(AtomicBool::new(false));
         let (done, released) = mpsc::channel();
-        if self.ask(&root, at, patience / CHANCES).is_some() {
+        if self.ask(&at, patience / CHANCES).is_some() {
             self.say(&Word::Serving {
                 patience: milliseconds(patience),
                 device,
@@ -152,11 +151,11 @@ impl Lifeline {
     }
 
     /// Has the tree asked from now on; `None` when there is nobody to do it.
-    fn ask(&self, root: &OwnedFd, at: At<'_>, interval: Duration) -> Option<()> {
+    fn ask(&self, at: &At<'_>, interval: Duration) -> Option<()> {
         let interval = milliseconds(interval);
         let (place, beside) = match at {
-            At::Root => (None, vec![root.as_fd()]),
-            At::Place(place) => (Some(Bytes::from(place)), Vec::new()),
+            At::Root(root) => (None, vec![root.as_fd()]),
+            At::Place(place) => (Some(Bytes::from(*place)), Vec::new()),
         };
         let begin = Wish::Begin { place, interval };
         self.asking()?.send(&begin, &beside).ok()
@@ -186,11 +185,17 @@ impl Lifeline {
     }
 }
 
-/// The minor number of a tree's device, without asking the tree: this process would never end if it
-/// were killed while it waits for itself.
-fn device(root: &OwnedFd) -> io::Result<u32> {
-    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    Ok(statx(root, "", flags, StatxFlags::TYPE)?.stx_dev_minor)
+impl At<'_> {
+    /// The minor number of the tree's device, without asking the tree: this process would never end if
+    /// it were killed while it waits for itself.
+    fn device(&self) -> io::Result<u32> {
+        let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+        let seen = match self {
+            Self::Root(root) => statx(root, "", flags | AtFlags::EMPTY_PATH, StatxFlags::TYPE),
+            Self::Place(place) => statx(CWD, *place, flags, StatxFlags::TYPE),
+        };
+        Ok(seen?.stx_dev_minor)
+    }
 }
 
 fn milliseconds(duration: Duration) -> u64 {

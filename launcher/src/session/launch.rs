@@ -224,7 +224,7 @@ impl Launch {
         let end = move || inside.get().into_iter().for_each(Killer::kill);
         let vigil = self
             .lifeline
-            .serving(root, At::Root, self.config.patience, end);
+            .serving(At::Root(root), self.config.patience, end);
         Ok((vigil.map_err(failed)?, killer))
     }
 

@@ -256,8 +256,7 @@ fn serve(
     })?;
     let failed = |source| CommandError::io("asking the project's view", source);
     let place = At::Place(setting.mountpoint);
-    let root = serving.view().map_err(failed)?;
-    let vigil = lifeline.serving(root, place, config.patience, || {});
+    let vigil = lifeline.serving(place, config.patience, || {});
     let gone = std::io::ErrorKind::NotConnected;
     let mount = place::mount_id(setting.mountpoint).ok_or_else(|| failed(gone.into()))?;
     Ok((serving, start, vigil.map_err(failed)?, mount))
