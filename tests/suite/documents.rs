@@ -34,7 +34,7 @@ fn cited(line: &str) -> Vec<&str> {
 
 /// Lower-case names joined by `::`. File names, types and words of another kind are not.
 fn is_test_path(span: &str) -> bool {
-    const WORDS: [&str; 1] = ["fingerprint"];
+    const WORDS: [&str; 2] = ["fingerprint", "fuser"];
     let name = |part: &str| {
         let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         !part.is_empty() && part.bytes().all(letter)
