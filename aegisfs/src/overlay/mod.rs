@@ -251,6 +251,7 @@ impl Overlay {
 
     /// Writes an operation to the journal, then makes it. Nothing has changed when this fails.
     fn record(&self, shadow: &mut Shadow, permit: &Permit, operation: ShadowOp) -> Result<()> {
+        self.reserve.begin();
         let prepared = shadow
             .prepare(operation)
             .map_err(|misfit| OverlayError::Misfit(misfit.0))?;

@@ -1,7 +1,8 @@
 //! Disk space that is kept so that a full disk can be emptied again: a removal has to be written to
-//! the journal first.
+//! the journal first. It is taken at the first change: a tree that is only read takes nothing.
 
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, fallocate, open, openat, unlinkat};
@@ -19,14 +20,16 @@ const SIZE: u64 = 256 << 10;
 pub(crate) struct Reserve {
     session: OwnedFd,
     held: Mutex<bool>,
+    /// Whether it has been tried to take it.
+    begun: AtomicBool,
 }
 
 impl Reserve {
     /// # Errors
-    /// When the session's directory can not be opened. A disk that is full already has no reserve.
+    /// When the session's directory can not be opened.
     pub(crate) fn open(session: &SessionDir) -> Result<Self, Errno> {
         let reserve = Self::none(session)?;
-        reserve.refill();
+        reserve.begun.store(false, Ordering::Relaxed);
         Ok(reserve)
     }
 
@@ -39,15 +42,22 @@ impl Reserve {
         Ok(Self {
             session: open(session.root(), flags, Mode::empty())?,
             held: Mutex::new(false),
+            begun: AtomicBool::new(true),
         })
     }
 
-    /// Gives the space up; tells whether there was any.
+    /// Takes the space before the first change. A disk that is full already has no reserve.
+    pub(crate) fn begin(&self) {
+        if !self.begun.load(Ordering::Relaxed) && !self.begun.swap(true, Ordering::Relaxed) {
+            self.refill();
+        }
+    }
+
+    /// Gives the space up, also that of an earlier server; tells whether there was any.
     pub(crate) fn release(&self) -> bool {
         let mut held = self.held();
-        let released = *held && unlinkat(&self.session, NAME, AtFlags::empty()).is_ok();
         *held = false;
-        released
+        unlinkat(&self.session, NAME, AtFlags::empty()).is_ok()
     }
 
     /// Takes the space again when there is enough.

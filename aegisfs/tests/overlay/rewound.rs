@@ -8,6 +8,7 @@ use std::process::Command;
 
 use aegis_policies::journal::SnapshotCause;
 use aegisfs::guard::Guard;
+use aegisfs::overlay::Rewind;
 use proptest::prelude::*;
 
 use super::bed::{Bed, cases, furnish};
@@ -349,4 +350,85 @@ fn read_all(file: &mut File) -> String {
     file.seek(SeekFrom::Start(0)).unwrap();
     file.read_to_string(&mut text).unwrap();
     text
+}
+
+/// Takes snapshots and goes back to them until it is killed, and says each step when it is done.
+#[test]
+#[ignore = "started by another test as a process of its own"]
+fn rewind_child() {
+    let path = |name: &str| PathBuf::from(std::env::var_os(name).unwrap());
+    let session = aegisfs::layout::SessionDir::new(path("AEGISFS_SESSION"));
+    let tree = Tree {
+        guard: super::bed::guard(&path("AEGISFS_PROJECT"), &session),
+    };
+    let relocations = aegisfs::commit::relocations(&session).unwrap();
+    let _made_before = tree.run(&Op::Create("f".into(), 0o644));
+    let mut taken = Vec::new();
+    for round in 0_u64.. {
+        tree.run(&Op::Write(
+            "f".into(),
+            0,
+            format!("{round:08}").into_bytes(),
+        ))
+        .unwrap();
+        tree.run(&Op::Write(
+            "a/x".into(),
+            0,
+            format!("{round:08}").into_bytes(),
+        ))
+        .unwrap();
+        let seq = snapshot(&tree.guard, SnapshotCause::Quiet);
+        println!("\nkept {seq} {round:08}");
+        taken.push(seq);
+        if round % 3 == 2 {
+            let to = taken[taken.len() - 1 - (round as usize % taken.len().min(20))];
+            let rewind = Rewind::plan(&session, &relocations, to).unwrap();
+            tree.guard.rewind(rewind).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_kill_loses_no_snapshot() {
+    let bed = Bed::furnished();
+    let mut kept_content = std::collections::BTreeMap::new();
+    for life in 0..cases(12) {
+        let mut child = Command::new("/proc/self/exe")
+            .args([
+                "overlay::rewound::rewind_child",
+                "--exact",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env("AEGISFS_PROJECT", bed.project())
+            .env("AEGISFS_SESSION", bed.session().root())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = std::io::BufReader::new(child.stdout.take().unwrap());
+        let mut steps = 0;
+        for line in std::io::BufRead::lines(said) {
+            let line = line.unwrap();
+            let mut words = line.split(' ');
+            if words.next() == Some("kept") {
+                let seq: u64 = words.next().unwrap().parse().unwrap();
+                kept_content.insert(seq, words.next().unwrap().to_owned());
+                steps += 1;
+            }
+            if steps == 3 + life * 5 % 11 {
+                // What it says until it is dead is acknowledged as well.
+                let _ended_already = child.kill();
+            }
+        }
+        child.wait().unwrap();
+        let tree = Tree { guard: bed.guard() };
+        let kept = kept(&tree.guard);
+        for seq in kept.iter().filter(|seq| kept_content.contains_key(seq)) {
+            go_back(&bed, &tree.guard, *seq);
+            let content = tree.read("f").unwrap();
+            assert_eq!(content, kept_content[seq].as_bytes(), "entry {seq}");
+            assert_eq!(tree.read("a/x").unwrap()[..8], content);
+        }
+    }
+    assert!(kept_content.len() > 12);
 }

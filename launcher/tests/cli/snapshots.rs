@@ -350,3 +350,35 @@ fn what_a_session_takes_is_accounted_for() {
     let text = world.aegis(&["du"]).ok().stdout;
     assert!(text.contains("only in snapshots, in one"), "{text}");
 }
+
+#[test]
+fn a_commit_in_a_large_repository_takes_little() {
+    let world = World::of(Person::Ordinary);
+    let git = "git -c user.name=n -c user.email=e@example.org -c gc.autoDetach=false";
+    let script = format!(
+        "for i in 1 2 3 4 5 6 7 8; do head -c 2000000 /dev/urandom > folder/$i; done
+         git init -q . && git add . && {git} commit -qm first && {git} gc -q"
+    );
+    let made = world
+        .program(Path::new("/bin/sh"))
+        .args(["-c", &script])
+        .status();
+    assert!(made.unwrap().success());
+    let taken = || {
+        let account = &lines(&world.aegis(&["du", "--json"]).ok())[0];
+        account["all"].as_u64().unwrap()
+    };
+    let _ = world
+        .run("git log; ls -lR > /dev/null; cat folder/* > /dev/null")
+        .ok();
+    let reading = taken();
+    assert!(reading < 256 << 10, "reading took {reading} bytes");
+    let id = world.only_session();
+    let script = format!("echo more >> kept; git add kept; {git} commit -qm second; git status");
+    let _ = world
+        .aegis(&["resume", &id, "--", "sh", "-c", &script])
+        .ok();
+    let all = taken();
+    println!("reading took {reading} bytes, with a commit {all}");
+    assert!(all < 1 << 20, "{all} bytes");
+}
