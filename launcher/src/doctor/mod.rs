@@ -79,6 +79,7 @@ pub fn examine() -> Examination {
         probe::sessions(),
         probe::open_files(),
         probe::options::watches(),
+        probe::options::rings(),
         probe::options::audience(),
     ];
     Examination {

@@ -63,7 +63,7 @@ Examples:
 Options of -o: ro, rw or shadow, session=ID, policy=FILE, audit=FILE as above; allow_other (other users
 may use the view; needs `user_allow_other` in /etc/fuse.conf unless you are root); noexec;
 home=DIR (sessions and settings are there instead of in ~/.aegis; AEGIS_HOME=DIR then for the other
-commands); threads=N; transport=auto|device|io-uring|fuser; writeback (faster, but a killed server loses what
+commands); threads=N; transport=auto|device|io-uring|fuser, and io_uring for short; writeback (faster, but a killed server loses what
 was just written); nopassthrough; fsname=NAME. `aegis-os status` shows what is in force.
 
 From /etc/fstab, after `ln -s $(which aegis-os) /sbin/mount.aegisfs`:

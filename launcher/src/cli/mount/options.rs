@@ -59,7 +59,7 @@ const NOTHING_TO_DO: [&str; 38] = [
 const NOTHING_TO_DO_WITH: [&str; 6] =
     ["user=", "uhelper=", "helper=", "comment=", "subtype=", "x-"];
 const KNOWN: &str = "ro, rw, shadow, session=ID|last, policy=FILE, audit=FILE, allow_other, noexec, \
-                     threads=N, transport=auto|device|io-uring|fuser, writeback, passthrough, \
+                     threads=N, transport=auto|device|io-uring|fuser, io_uring, writeback, passthrough, \
                      nopassthrough, home=DIR, fsname=NAME";
 
 /// Takes the options of one `-o` over into what is wanted; of two that contradict each other the
@@ -96,6 +96,7 @@ fn set(name: &[u8], value: Option<&[u8]>, wanted: &mut Wanted) -> Result<(), &'s
         (b"noexec", None) => wanted.looks.no_exec = true,
         (b"threads", Some(count)) => wanted.options.threads = threads(text(count)?)?,
         (b"transport", Some(name)) => wanted.options.transport = transport(text(name)?)?,
+        (b"io_uring", None) => wanted.options.transport = Transport::IoUring,
         (b"writeback", None) => wanted.options.writeback = true,
         (b"passthrough", None) => wanted.options.passthrough = true,
         (b"nopassthrough", None) => wanted.options.passthrough = false,
@@ -176,6 +177,12 @@ mod tests {
         assert!(wanted.looks.no_exec);
         assert_eq!(wanted.looks.audience, Audience::Everybody);
         assert_eq!(wanted.looks.source, "/src");
+    }
+
+    #[test]
+    fn rings_have_a_short_name() {
+        let transport = |text| applied(text).unwrap().options.transport;
+        assert_eq!(transport("io_uring"), transport("transport=io-uring"));
     }
 
     #[test]

@@ -37,6 +37,31 @@ fn problem(why: String) -> Problem {
     }
 }
 
+/// Whether the kernel serves FUSE over rings (Linux 6.14), which `aegis-os mount -o io_uring` asks for.
+pub(in crate::doctor) fn rings() -> Finding {
+    let switch = fs::read_to_string("/sys/module/fuse/parameters/enable_uring");
+    let result = match switch.as_deref().map(str::trim) {
+        Ok("Y" | "1") => Ok("for `aegis-os mount -o io_uring`".to_owned()),
+        Ok(_) => Err(Problem {
+            why: "the kernel has it and may not use it".to_owned(),
+            next:
+                "`echo Y | sudo tee /sys/module/fuse/parameters/enable_uring`, and `options fuse \
+                   enable_uring=1` in /etc/modprobe.d/ (or `fuse.enable_uring=1` for a kernel that \
+                   has FUSE built in); then `aegis-os mount -o io_uring`"
+                    .to_owned(),
+        }),
+        Err(_) => Err(Problem {
+            why: "the kernel does not offer it".to_owned(),
+            next: "nothing; it comes with Linux 6.14".to_owned(),
+        }),
+    };
+    Finding {
+        name: "io_uring",
+        need: Need::Optional,
+        result,
+    }
+}
+
 /// Whether a user may open a view to others.
 pub(in crate::doctor) fn audience() -> Finding {
     let consent = fs::read_to_string("/etc/fuse.conf").unwrap_or_default();
