@@ -22,7 +22,7 @@ def decode(value):
     return " ".join(shown)
 
 
-def give(name, text, kind=ACCESS):
+def set_list(name, text, kind=ACCESS):
     os.setxattr(name, kind, encode(text))
 
 
@@ -41,12 +41,12 @@ def prepare():
     os.chmod(".", 0o755)
     for name in ["x", "a/y", "d/z"]:
         os.chown(name, ME, ME)
-        give(name, f"u:6 U{FRIEND}:4 g:0 m:4 o:0")
+        set_list(name, f"u:6 U{FRIEND}:4 g:0 m:4 o:0")
     os.mkdir("shared")
-    give("shared", f"u:7 U{FRIEND}:7 g:5 m:7 o:5")
-    give("shared", f"u:7 U{FRIEND}:6 g:5 G{STRANGER}:4 m:7 o:0", DEFAULT)
+    set_list("shared", f"u:7 U{FRIEND}:7 g:5 m:7 o:5")
+    set_list("shared", f"u:7 U{FRIEND}:6 g:5 G{STRANGER}:4 m:7 o:0", DEFAULT)
     os.mkdir("shared/in")
-    give("empty", "u:7 g:0 o:0", DEFAULT)
+    set_list("empty", "u:7 g:0 o:0", DEFAULT)
 
 
 if sys.argv[1:] == ["prepare"]:
@@ -65,7 +65,7 @@ def tries(*names):
 
 write("made", "made")
 os.chown("made", ME, ME)
-give("made", f"u:6 U{FRIEND}:6 g:0 G{STRANGER}:4 m:6 o:0")
+set_list("made", f"u:6 U{FRIEND}:6 g:0 G{STRANGER}:4 m:6 o:0")
 names = ["x", "a/y", "d/linked", "made"]
 show(*names, "shared", "shared/in", "empty", ".")
 for user in [ME, FRIEND, STRANGER]:
@@ -83,17 +83,17 @@ for name in ["x", "a/moved", "made"]:
         show(name)
         as_user(FRIEND, tries(name))
 # A list that says no more than the bits goes.
-give("x", "u:7 g:5 o:1")
+set_list("x", "u:7 g:5 o:1")
 show("x")
-give("made", f"u:6 U{FRIEND}:4 g:4 m:4 o:0")
+set_list("made", f"u:6 U{FRIEND}:4 g:4 m:4 o:0")
 os.removexattr("made", ACCESS)
 show("made")
 os.chmod("made", 0o664)
 show("made")
 tell("remove again", os.removexattr, "made", ACCESS)
-tell("default of a file", give, "made", "u:7 g:5 o:0", DEFAULT)
+tell("default of a file", set_list, "made", "u:7 g:5 o:0", DEFAULT)
 for damaged in ["u:7 g:5", "u:7 U5:4 g:5 o:0", "u:7 u:7 g:5 o:0", "o:7"]:
-    tell(damaged, give, "made", damaged)
+    tell(damaged, set_list, "made", damaged)
 tell("no list", os.setxattr, "made", ACCESS, b"\x01\0\0\0")
 tell("short", os.setxattr, "made", ACCESS, b"\x02\0\0\0\x01")
 tell("nothing", os.setxattr, "made", ACCESS, b"\x02\0\0\0")
@@ -101,7 +101,7 @@ show("made")
 
 
 def not_mine():
-    tell("another's", give, "shared", "u:7 g:7 o:7")
+    tell("another's", set_list, "shared", "u:7 g:7 o:7")
     tell("another's", os.removexattr, "x", ACCESS)
 
 
@@ -135,10 +135,10 @@ write("grouped", "")
 os.chown("grouped", ME, STRANGER)
 for group in [STRANGER, FRIEND]:
     os.chmod("grouped", 0o2775)
-    as_user(ME, lambda: give("grouped", f"u:7 U{FRIEND}:7 g:7 m:7 o:5"), group)
+    as_user(ME, lambda: set_list("grouped", f"u:7 U{FRIEND}:7 g:7 m:7 o:5"), group)
     show("grouped")
 # An open file without a name.
 file = os.open("grouped", os.O_RDWR)
 os.unlink("grouped")
-give(file, f"u:7 U{FRIEND}:1 g:1 m:3 o:0")
+set_list(file, f"u:7 U{FRIEND}:1 g:1 m:3 o:0")
 print(decode(os.getxattr(file, ACCESS)), oct(os.fstat(file).st_mode))

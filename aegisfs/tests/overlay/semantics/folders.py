@@ -113,7 +113,7 @@ for mask in [0, 0o022, 0o077, 0o777]:
     print(name, [oct(os.lstat(name + each).st_mode) for each in ["", "f", "p", "n", "s"]])
 os.umask(0o022)
 os.mkdir("group")
-os.chown("group", -1, 1234)
+give("group", -1, 1234)
 os.chmod("group", 0o2775)
 os.mkdir("group/d")
 write("group/f", "")
@@ -128,7 +128,7 @@ os.mkdir("sticky")
 os.chmod("sticky", 0o1777)
 for name in ["mine", "theirs"]:
     write("sticky/" + name, name)
-os.chown("sticky/mine", 5001, 5001)
+give("sticky/mine", 5001, 5001)
 
 
 def sticky():
@@ -184,7 +184,7 @@ for mode in [0o6777, 0o6767]:
     for what, call in changes("bits/f"):
         for owner, group in [(5001, 5001), (5001, 7), (7, 7), (7, 5001)]:
             write("bits/f", "text")
-            os.chown("bits/f", owner, group)
+            give("bits/f", owner, group)
             os.chmod("bits/f", mode)
             as_user(5001, call)
             print(oct(mode), what, owner, group, oct(os.stat("bits/f").st_mode))

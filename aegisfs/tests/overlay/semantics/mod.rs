@@ -10,4 +10,4 @@ mod notify;
 mod stress;
 mod unmount;
 
-use alike::run_in;
+pub use alike::{PROGRAMS, run_in};

@@ -71,7 +71,7 @@ for name in ["d/z", "made2", "a/b/x"]:
     print(os.pread(before, 13, 0), os.fstat(before).st_ino == os.fstat(file).st_ino)
     os.ftruncate(file, 7)
     os.fchmod(file, 0o4711)
-    os.fchown(file, 3, 4)
+    give(file, 3, 4)
     os.utime(file, ns=(5, 6))
     os.setxattr(file, "user.k", b"v")
     it = os.fstat(before)
