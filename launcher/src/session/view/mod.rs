@@ -161,7 +161,7 @@ impl View {
         let features = gauge.read();
         drop(gauge);
         // Who unmounts takes the mount away; who cuts the connection leaves it.
-        let is_left = place::is_mounted(mount);
+        let is_left = place::stays(mount);
         drop(vigil);
         if is_left {
             stale::detach(&mountpoint);

@@ -2,6 +2,8 @@
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, StatxFlags, openat, statx};
 use rustix::io::Errno;
@@ -9,6 +11,10 @@ use rustix::io::Errno;
 use crate::error::CommandError;
 use crate::session::home::{real_path, shown};
 use crate::session::{AegisHome, Project, list_in, mounts};
+
+/// How long a mount may outlive its connection.
+const SHORTLY: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Finds the mountpoint to be an empty folder apart from the project and the sessions.
 pub(in crate::session) fn check(
@@ -65,4 +71,17 @@ pub(super) fn mount_id(place: &Path) -> Option<u64> {
 /// Whether there is a mount of this id; where that can not be found out it counts as there.
 pub(super) fn is_mounted(id: u64) -> bool {
     mounts::all().map_or(true, |mounts| mounts.iter().any(|mount| mount.id == id))
+}
+
+/// Whether the mount of this id stays, although nobody answers for it any more: `umount -f` cuts the
+/// connection first and unmounts then.
+pub(super) fn stays(id: u64) -> bool {
+    let started = Instant::now();
+    while is_mounted(id) {
+        if started.elapsed() > SHORTLY {
+            return true;
+        }
+        sleep(PAUSE);
+    }
+    false
 }
