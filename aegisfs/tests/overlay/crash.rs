@@ -76,8 +76,7 @@ fn one_life(
         loop {
             let op = random.op();
             match ops::run(&root, &op) {
-                // ECANCELED is what a ring leaves of a request when its thread dies.
-                Err(Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED | Errno::IO) => {
+                Err(errno) if is_end(errno) => {
                     assert!(
                         killed.load(Ordering::SeqCst),
                         "{op:?} failed before the kill"
@@ -92,6 +91,12 @@ fn one_life(
     drop(root);
     server.kill();
     (count, last)
+}
+
+/// What a request ends with when the server dies; the last two are what a ring leaves of it.
+fn is_end(errno: Errno) -> bool {
+    use Errno as E;
+    [E::NOTCONN, E::CONNABORTED, E::IO, E::CANCELED, E::INTR].contains(&errno)
 }
 
 /// The tree is the model's; the operation that was under way has happened, or has not.
