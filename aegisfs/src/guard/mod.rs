@@ -83,8 +83,12 @@ impl Guard {
     /// returned. Called only from threads that answer no requests.
     ///
     /// # Errors
-    /// [`OverlayError::Journal`] when it can not be put on record; the tree is then as it was.
+    /// EROFS for a view that can only be read, [`OverlayError::Journal`] when it can not be put on
+    /// record; the tree is then as it was.
     pub fn rewind(&self, rewind: Rewind) -> Result<Snapshot> {
+        if self.is_read_only() {
+            return Err(Errno::ROFS.into());
+        }
         let before = self.overlay.leave()?;
         // Everything may move. Nobody is waited for meanwhile: a request may wait for this lock.
         let moving = self.moving();

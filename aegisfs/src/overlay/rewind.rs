@@ -84,14 +84,19 @@ impl Rewind {
 }
 
 impl Overlay {
-    /// Puts the present tree aside, before another takes its place: with what the kernel holds of
-    /// files that are open for writing.
-    pub(crate) fn leave(&self) -> Result<Snapshot> {
+    /// Has the kernel hand over what it holds of files that are open for writing. It waits for requests
+    /// that are being answered.
+    pub fn fetch_dirty(&self) {
         if let Some(kernel) = self.kernel() {
             let written = self.handles.iter().filter(|it| it.access.writes());
             let written: BTreeSet<NodeId> = written.map(|it| it.inode.id).collect();
             written.iter().for_each(|id| kernel.forget_node(*id));
         }
+    }
+
+    /// Puts the present tree aside, before another takes its place.
+    pub(crate) fn leave(&self) -> Result<Snapshot> {
+        self.fetch_dirty();
         self.snapshot(None, SnapshotCause::Rewind)
     }
 

@@ -244,6 +244,19 @@ fn a_mapping_shows_what_was_gone_back_to() {
 }
 
 #[test]
+fn a_view_that_can_only_be_read_is_not_rewound() {
+    let bed = Bed::furnished();
+    let tree = Tree { guard: bed.guard() };
+    let first = snapshot(&tree.guard, SnapshotCause::Requested);
+    tree.run(&Op::Create("f".into(), 0o644)).unwrap();
+    drop(tree);
+    let guard = bed.guard().read_only();
+    let refused = guard.rewind(bed.rewind_to(first)).unwrap_err();
+    assert_eq!(refused.errno(), rustix::io::Errno::ROFS);
+    assert!(Tree { guard }.read("f").is_ok());
+}
+
+#[test]
 fn times_of_a_snapshot_stay() {
     let mut bed = Bed::furnished();
     let mnt = bed.mount();

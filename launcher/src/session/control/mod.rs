@@ -147,10 +147,9 @@ impl Server {
     fn snapshot(&self, name: Option<String>) -> Result<u64, String> {
         let name = name.map(|name| SnapshotName::parse(&name)).transpose();
         let name = name.map_err(|error| error.to_string())?;
-        let taken = self
-            .guard
-            .overlay()
-            .snapshot(name, SnapshotCause::Requested);
+        let overlay = self.guard.overlay();
+        overlay.fetch_dirty();
+        let taken = overlay.snapshot(name, SnapshotCause::Requested);
         taken.map(|taken| taken.seq).map_err(words)
     }
 
