@@ -122,6 +122,7 @@ impl Launch {
             record.mount = outset.entrance.mode();
             record.mountpoint = mountpoint.as_path().into();
             record.access = Access::Shadow;
+            record.features = None;
             record.server = std::process::id();
             record.state = State::Running;
             record.ended = None;

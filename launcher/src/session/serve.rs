@@ -278,11 +278,12 @@ impl Serving {
         real
     }
 
-    /// Waits until something else unmounts the tree, then forces the journal to the disk.
+    /// Waits until something else unmounts the tree, then forces the journal to the disk; `unreachable`
+    /// is called in between, when nobody waits for answers any more.
     ///
     /// # Errors
     /// When the connection to the kernel broke, or the journal can not be synced.
-    pub fn wait(self) -> Result<(), ServeError> {
+    pub fn wait(self, unreachable: impl FnOnce()) -> Result<(), ServeError> {
         let Self {
             control,
             guard,
@@ -291,9 +292,9 @@ impl Serving {
             mountpoint,
             ..
         } = self;
-        served
-            .wait()
-            .map_err(|source| ServeError::Mount { mountpoint, source })?;
+        let ended = served.wait();
+        unreachable();
+        ended.map_err(|source| ServeError::Mount { mountpoint, source })?;
         drop(control);
         put_aside(&guard, SnapshotCause::Ended);
         Ok(gate.journal().sync()?)

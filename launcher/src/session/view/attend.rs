@@ -34,6 +34,8 @@ enum Event {
     /// Somebody asks for the end.
     Asked,
     /// Nobody can reach the view any more.
+    Unreachable,
+    /// And everything is on the disk.
     Ended(Result<(), ServeError>),
     /// It is not mounted any more, and may still be used.
     Gone,
@@ -45,6 +47,7 @@ pub(super) struct Attendance {
     unmounter: Option<Unmounter>,
     mountpoint: PathBuf,
     asked: Option<Instant>,
+    is_reachable: bool,
 }
 
 impl Attendance {
@@ -54,12 +57,18 @@ impl Attendance {
         let unmounter = serving.unmounter();
         hear(signals, sender.clone());
         look(id, sender.clone());
-        thread::spawn(move || sender.send(Event::Ended(serving.wait())));
+        thread::spawn(move || {
+            // Nobody waits any more where these fail.
+            let unreachable = || drop(sender.send(Event::Unreachable));
+            let ended = serving.wait(unreachable);
+            sender.send(Event::Ended(ended))
+        });
         Self {
             events,
             unmounter,
             mountpoint: mountpoint.to_owned(),
             asked: None,
+            is_reachable: true,
         }
     }
 
@@ -67,6 +76,7 @@ impl Attendance {
     pub(super) fn wait(mut self) -> Result<End, ServeError> {
         loop {
             match self.next() {
+                Ok(Event::Unreachable) => self.is_reachable = false,
                 Ok(Event::Ended(ended)) => return ended.map(|()| self.end()),
                 Ok(Event::Asked) if self.asked.is_some() => return Ok(End::Torn),
                 Ok(Event::Asked) => self.unmount(),
@@ -82,7 +92,8 @@ impl Attendance {
     }
 
     fn next(&self) -> Result<Event, RecvTimeoutError> {
-        let Some(asked) = self.asked else {
+        // The disk takes the time that it takes.
+        let Some(asked) = self.asked.filter(|_| self.is_reachable) else {
             return Ok(self.events.recv()?);
         };
         let left = LAST_REQUESTS.saturating_sub(asked.elapsed());

@@ -211,6 +211,7 @@ impl Taken {
             record.mount = mode();
             record.mountpoint = Bytes::from(mountpoint);
             record.access = access;
+            record.features = None;
             record.server = std::process::id();
             record.state = State::Running;
             record.ended = None;

@@ -61,11 +61,13 @@ pub(in crate::session) fn check(
     }
 }
 
-/// The id of the mount at `place`, found without asking who serves it.
+/// The id of our mount at `place`, found without asking who serves it; `None` when it is gone already.
 pub(super) fn mount_id(place: &Path) -> Option<u64> {
     let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
     let found = statx(CWD, place, flags, StatxFlags::MNT_ID).ok()?;
-    Some(found.stx_mnt_id)
+    let mounts = mounts::all().ok()?;
+    let is_it = |mount: &mounts::Mount| mount.id == found.stx_mnt_id && mount.at == place;
+    mounts.iter().any(is_it).then_some(found.stx_mnt_id)
 }
 
 /// Whether there is a mount of this id; where that can not be found out it counts as there.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use super::{is_mounted, mounted, script_of, shell};
+use super::{is_mounted, is_served, mounted, script_of, shell};
 use crate::cli::world::{Ended, Person, World, eventually, send};
 
 /// More than any of these ends may take; a hang would last for ever.
@@ -17,7 +17,7 @@ fn heard(world: &World) -> Child {
     let mut command = world.command(&["mount", "."]);
     command.arg(world.at("view"));
     let child = command.stderr(Stdio::piped()).spawn().unwrap();
-    eventually(|| is_mounted(world));
+    eventually(|| is_mounted(world) && is_served(world));
     child
 }
 

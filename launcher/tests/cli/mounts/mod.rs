@@ -16,8 +16,17 @@ pub fn mounted(world: &World) -> Child {
     let mut command = world.command(&["mount", "."]);
     command.arg(world.at("view")).stderr(Stdio::null());
     let child = command.spawn().unwrap();
-    eventually(|| is_mounted(world));
+    eventually(|| is_mounted(world) && is_served(world));
     child
+}
+
+/// Whether a running session has got as far as to be served: its mount is there a little earlier.
+fn is_served(world: &World) -> bool {
+    world.sessions().into_iter().any(|session| {
+        let record = fs::read(session.join("session.json")).unwrap_or_default();
+        let record: serde_json::Value = serde_json::from_slice(&record).unwrap_or_default();
+        record["state"] == "running" && record["features"].is_object()
+    })
 }
 
 /// Ends the server in order.
