@@ -77,21 +77,37 @@ impl Overlay {
         self.getattr(id)
     }
 
-    /// Takes set-id bits away from a file that the session has written to.
+    /// Takes set-id bits away from a file that is about to be written to.
     pub(super) fn drop_set_id(&self, handle: &Handle, caller: Caller) -> Result<()> {
-        let node = handle.inode.id;
-        let Some(mode) = without_set_id(&self.getattr(node)?, caller) else {
+        let id = handle.inode.id;
+        let Some(mode) = without_set_id(&self.getattr(id)?, caller) else {
             return Ok(());
         };
+        self.record_mode(handle, id, mode)?;
+        // After a write the kernel takes only size and times for changed.
+        if let Some(kernel) = self.kernel() {
+            kernel.forget_attributes(id);
+        }
+        Ok(())
+    }
+
+    /// Puts new permission bits of an open file on record, whatever it is called by now.
+    fn record_mode(&self, handle: &Handle, id: NodeId, mode: u32) -> Result<()> {
         let mut shadow = self.write();
-        let Some(path) = self.names_in(&shadow, node).shown.into_iter().next() else {
-            shadow.set_attributes(node, [Some(mode), None, None], None, None, now());
+        let found = self.locate(&shadow, id)?;
+        let path = match &found {
+            Found::Lower(lower) => shadow.shown(&lower.path),
+            _ => self.names_in(&shadow, id).shown.into_iter().next(),
+        };
+        let Some(path) = path else {
+            shadow.set_attributes(id, [Some(mode), None, None], None, None, now());
             return Ok(());
         };
+        let (node, first_touch) = self.first_touch(&found)?;
         let operation = ShadowOp::SetAttr {
             path,
             node,
-            first_touch: None,
+            first_touch,
             mode: Some(mode),
             uid: None,
             gid: None,

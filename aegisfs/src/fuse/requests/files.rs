@@ -94,6 +94,8 @@ impl Requests {
         let position = match (whence, i64::try_from(offset)) {
             (3, Ok(_)) => SeekFrom::Data(offset),
             (4, Ok(_)) => SeekFrom::Hole(offset),
+            // As ext4 and xfs have it.
+            (3 | 4, Err(_)) => return Err(Errno::NXIO),
             _ => return Err(Errno::INVAL),
         };
         self.answer(|guard| guard.seek(handle, position))

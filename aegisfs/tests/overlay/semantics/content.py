@@ -43,6 +43,8 @@ for name in ["x", "made", "big"]:
     tell("unknown", fallocate, file, 0x4000, 0, 5)
     tell("too much", fallocate, file, 0, 1 << 62, 1 << 62)
     tell("past the end", os.lseek, file, 1 << 40, os.SEEK_DATA)
+    tell("negative data", system, libc.lseek, file, ctypes.c_long(-1), 3)
+    tell("negative hole", system, libc.lseek, file, ctypes.c_long(-5), 4)
     tell("hole at end", os.lseek, file, os.fstat(file).st_size, os.SEEK_HOLE)
     tell("hole", os.lseek, file, os.fstat(file).st_size - 1, os.SEEK_HOLE)
     tell("truncate", os.ftruncate, file, 5)

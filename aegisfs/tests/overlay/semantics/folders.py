@@ -1,4 +1,18 @@
 # Directories: offsets while they change, counts, sticky and set-group-id bits, umask, names.
+def prepare():
+    os.mkdir("set-id")
+    for name in ["written", "direct", "group", "group-direct"]:
+        name = "set-id/" + name
+        write(name, "the host's")
+        give(name, 5001, 5001)
+        os.chmod(name, 0o2775 if "group" in name else 0o4755)
+
+
+if sys.argv[1:] == ["prepare"]:
+    prepare()
+    sys.exit()
+
+
 class Entry(ctypes.Structure):
     _fields_ = [("ino", ctypes.c_ulong), ("off", ctypes.c_long), ("reclen", ctypes.c_ushort), ("type", ctypes.c_ubyte), ("name", ctypes.c_char * 256)]
 
@@ -178,6 +192,18 @@ def changes(name):
         yield what, lambda: in_place(call)
 
 
+def mode_alone(name):
+    """The mode, asked for without anything else (statx(2)), so that no other answer renews it."""
+    answer = ctypes.create_string_buffer(256)
+    system(libc.statx, -100, os.fsencode(name), 0, 2, answer)
+    return struct.unpack_from("H", answer, 28)[0]
+
+
+def direct(name):
+    page = mmap.mmap(-1, 4096)
+    os.pwritev(os.open(name, os.O_RDWR | os.O_DIRECT), [page], 0)
+
+
 os.mkdir("bits")
 os.chmod("bits", 0o777)
 for mode in [0o6777, 0o6767]:
@@ -187,8 +213,14 @@ for mode in [0o6777, 0o6767]:
             give("bits/f", owner, group)
             os.chmod("bits/f", mode)
             as_user(5001, call)
-            print(oct(mode), what, owner, group, oct(os.stat("bits/f").st_mode))
+            print(oct(mode), what, owner, group, oct(mode_alone("bits/f")))
             os.unlink("bits/f")
+if os.path.exists("set-id"):
+    for name in sorted(os.listdir("set-id")):
+        name = "set-id/" + name
+        print(oct(mode_alone(name)))
+        as_user(5001, lambda: direct(name) if "direct" in name else write(name, "by its owner"))
+        print(name, oct(mode_alone(name)), oct(os.stat(name).st_mode))
 
 # Names.
 for name in [b"n" * 255, b"\xff\xfe\x01", b"new\nline", b" ", b"-rf", b"\xe2\x80\xae", b"a\\b", b"*", b"..."]:
