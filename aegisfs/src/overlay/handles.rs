@@ -96,7 +96,7 @@ impl Overlay {
         }
         if access.reads()
             && let Some(path) = path
-            && first_read(&inode, permit.actor().pid)
+            && inode.first_read(permit.actor().pid)
         {
             self.note(&permit, Event::Read { path })?;
         }
@@ -307,13 +307,4 @@ fn remember_version(inode: &Inode, backing: &Backing) -> Result<Seen> {
 struct Seen {
     attributes: bool,
     pages: bool,
-}
-
-fn first_read(inode: &Inode, pid: u32) -> bool {
-    let mut readers = inode.readers.lock().unwrap_or_else(PoisonError::into_inner);
-    if readers.contains(&pid) {
-        return false;
-    }
-    readers.push(pid);
-    true
 }

@@ -3,8 +3,8 @@
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use aegis_policies::journal::{Generation, NodeId};
 use dashmap::DashMap;
@@ -31,13 +31,19 @@ pub(crate) struct LowerName {
 struct LowerSide {
     /// Device and number of the inode; zeros when the host has none.
     identity: (u64, u64),
-    /// When the inode was made, in nanoseconds since the Unix epoch; 0 when that is not known.
-    born: i64,
+    /// A hash of when the inode was made; 0 when that is not known.
+    born: u32,
     /// How many inodes the host has had with this number, less one.
     generation: u32,
-    /// Its names, newest first.
-    names: Vec<LowerName>,
+    /// The newest of its names.
+    newest: Option<LowerName>,
+    /// The others.
+    older: Option<Box<Older>>,
 }
+
+/// Further names, newest first. Nearly every node has none, and has a pointer for them at most.
+#[derive(Debug, Default)]
+struct Older(Vec<LowerName>);
 
 /// A node that the kernel knows.
 #[derive(Debug)]
@@ -51,13 +57,13 @@ pub(crate) struct Inode {
     /// Lookups less forgets; changes only under the table's lock on the node.
     lookups: AtomicU64,
     /// Handles; changes only with `backing` locked.
-    pub(crate) opens: AtomicU64,
+    pub(crate) opens: AtomicU32,
     /// What its handles read and write. Locked before the shadow, never after.
     pub(crate) backing: RwLock<Backing>,
     /// The generation in which `backing` was found to be right; changes only with it locked.
     pub(crate) seen: AtomicU64,
-    /// The processes whose first read has been recorded.
-    pub(crate) readers: Mutex<Vec<u32>>,
+    /// The processes whose first read has been recorded. Most nodes are never opened.
+    readers: OnceLock<Box<Mutex<Vec<u32>>>>,
     /// The version of the pages that the kernel may have.
     pub(crate) cached: VersionCell,
     /// The version of the attributes that the kernel was told last.
@@ -97,10 +103,10 @@ impl Inode {
             nameless: AtomicBool::new(false),
             lower: Mutex::default(),
             lookups: AtomicU64::new(0),
-            opens: AtomicU64::new(0),
+            opens: AtomicU32::new(0),
             backing: RwLock::default(),
             seen: AtomicU64::new(0),
-            readers: Mutex::default(),
+            readers: OnceLock::new(),
             cached: VersionCell::default(),
             shown: VersionCell::default(),
         }
@@ -137,12 +143,14 @@ impl Inode {
 
     /// The host's names that led here, newest first.
     pub(crate) fn lower_names(&self) -> Vec<LowerName> {
-        self.lower().names.clone()
+        let lower = self.lower();
+        let older = lower.older.iter().flat_map(|older| &older.0);
+        lower.newest.iter().chain(older).cloned().collect()
     }
 
     /// The newest of the host's names that led here.
     pub(crate) fn newest_name(&self) -> Option<LowerName> {
-        self.lower().names.first().cloned()
+        self.lower().newest.clone()
     }
 
     /// Notes which inode of the host's it is: device and number, and when it was made.
@@ -151,13 +159,13 @@ impl Inode {
         if lower.identity == (0, 0) {
             lower.identity = identity;
         }
+        let born = if born == 0 { 0 } else { short_hash(born) };
         if lower.born != 0 && born != 0 && lower.born != born {
             // The host has given the number to another. To the kernel it is another as well.
             lower.generation = lower.generation.wrapping_add(1) & GENERATIONS;
-            lower.names.clear();
+            (lower.newest, lower.older) = (None, None);
             self.cached.clear();
-            let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-            readers.clear();
+            self.readers().clear();
         }
         if born != 0 {
             lower.born = born;
@@ -174,6 +182,21 @@ impl Inode {
         self.lower().note(folder, name);
     }
 
+    /// Notes that a process reads; returns whether that is the first time.
+    pub(crate) fn first_read(&self, pid: u32) -> bool {
+        let mut readers = self.readers();
+        let first = !readers.contains(&pid);
+        if first {
+            readers.push(pid);
+        }
+        first
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Vec<u32>> {
+        let readers = self.readers.get_or_init(Box::default);
+        readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lower(&self) -> MutexGuard<'_, LowerSide> {
         self.lower.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -187,18 +210,20 @@ impl LowerName {
 
 impl LowerSide {
     fn note(&mut self, folder: NodeId, name: &[u8]) {
-        if self.names.first().is_some_and(|it| it.is(folder, name)) {
+        if self.newest.as_ref().is_some_and(|it| it.is(folder, name)) {
             return;
         }
-        self.names.retain(|it| !it.is(folder, name));
         let newest = LowerName {
             folder,
             name: name.into(),
         };
-        // Nearly every node has one name: a list that is one long, not the four of `Vec::insert`.
-        self.names.reserve_exact(1);
-        self.names.insert(0, newest);
-        self.names.truncate(NAMES);
+        let Some(before) = self.newest.replace(newest) else {
+            return;
+        };
+        let Older(older) = &mut **self.older.get_or_insert_default();
+        older.retain(|it| !it.is(folder, name));
+        older.insert(0, before);
+        older.truncate(NAMES - 1);
     }
 }
 
@@ -217,6 +242,14 @@ impl VersionCell {
     pub(crate) fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
+}
+
+/// Never zero. That two inodes of one number look as one is unlikely, and costs no more than it did
+/// where the time is not known.
+fn short_hash(born: i64) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    born.hash(&mut hasher);
+    (hasher.finish() >> 32) as u32 | 1
 }
 
 /// Never zero, which stands for no version.

@@ -91,6 +91,11 @@ impl LowerRoot {
         self.root.identity.1
     }
 
+    /// The project's directory.
+    pub(crate) fn top(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
     /// Attributes of a name; a symbolic link is not followed.
     pub(crate) fn stat(&self, path: &RelPath) -> Result<Stat, Errno> {
         let path = self.relocations.locate(path);

@@ -176,6 +176,29 @@ fn who_is_in_a_directory_follows_it() {
     wait_until(|| text(&mnt.join("z/b/new")) == "new");
 }
 
+/// To mount raises no event of the directory that is covered.
+#[test]
+fn what_the_host_mounts_inside_is_seen() {
+    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+    let mut bed = Bed::furnished();
+    let (mnt, volume) = (bed.mount(), bed.project().join("d"));
+    assert!(mnt.join("d/y").exists() && !mnt.join("d/inside").exists());
+    let mounted = mount(
+        "tmpfs",
+        &volume,
+        "tmpfs",
+        MountFlags::empty(),
+        Some(c"size=1m"),
+    );
+    if mounted.is_err() {
+        return;
+    }
+    fs::write(volume.join("inside"), "inside").unwrap();
+    wait_until(|| text(&mnt.join("d/inside")) == "inside" && !mnt.join("d/y").exists());
+    unmount(&volume, UnmountFlags::DETACH).unwrap();
+    wait_until(|| mnt.join("d/y").exists() && !mnt.join("d/inside").exists());
+}
+
 /// Nothing is waited for here: who opens a file after the host has changed it reads what is there.
 #[test]
 fn an_opened_file_is_never_stale() {

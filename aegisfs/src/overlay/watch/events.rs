@@ -24,7 +24,7 @@ type Name = Box<[u8]>;
 /// What has changed since the last batch.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Events were lost, or what was mounted is gone: anything may have changed.
+    /// Events were lost, or something was mounted or unmounted: anything may have changed.
     pub(super) lost: bool,
     /// A directory was moved, removed or put in place.
     pub(super) folders_moved: bool,

@@ -7,9 +7,10 @@
 
 mod events;
 mod follow;
+mod mounts;
 mod table;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
@@ -21,6 +22,7 @@ use rustix::io::{Errno, write};
 use super::Overlay;
 use super::lower::LowerFolder;
 use events::Batch;
+use mounts::Mounts;
 use table::Table;
 
 /// The most directories that one tree watches; each costs about a kilobyte of the kernel's memory.
@@ -54,6 +56,7 @@ pub struct Watched {
 #[derive(Debug)]
 struct Watching {
     table: Table,
+    mounts: Option<Mounts>,
     /// Readable once the tree is gone.
     stop: OwnedFd,
     /// Whether the kernel can forget all names at once.
@@ -81,7 +84,7 @@ impl Overlay {
         if most == 0 || self.watches.watching.get().is_some() {
             return;
         }
-        let Ok(watching) = Watching::new(most, forgets_all).map(Arc::new) else {
+        let Ok(watching) = Watching::new(most, forgets_all, self.lower.top()).map(Arc::new) else {
             return;
         };
         let (overlay, followed) = (Arc::downgrade(self), Arc::clone(&watching));
@@ -130,27 +133,35 @@ impl Drop for Watches {
 }
 
 impl Watching {
-    fn new(most: usize, forgets_all: bool) -> Result<Self, Errno> {
+    fn new(most: usize, forgets_all: bool, top: BorrowedFd<'_>) -> Result<Self, Errno> {
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         Ok(Self {
             table: Table::new(inotify::init(flags)?, most),
+            mounts: Mounts::below(top),
             stop: eventfd(0, EventfdFlags::CLOEXEC)?,
             forgets_all,
         })
     }
 
-    /// Waits for events; nothing when the tree is gone.
-    fn wait(&self) -> Option<()> {
-        let mut waited = [
+    /// Waits for events and reads them; nothing when the tree is gone.
+    fn next(&self) -> Option<Batch> {
+        let mut waited = vec![
             PollFd::new(&self.stop, PollFlags::IN),
             PollFd::new(self.table.inotify(), PollFlags::IN),
         ];
+        let list = self.mounts.as_ref().map(Mounts::list);
+        waited.extend(list.map(|list| PollFd::from_borrowed_fd(list, PollFlags::PRI)));
         match poll(&mut waited, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return None,
         }
-        let [stop, _] = waited;
-        stop.revents().is_empty().then_some(())
+        let told = |index: usize| waited.get(index).is_some_and(|it| !it.revents().is_empty());
+        if told(0) {
+            return None;
+        }
+        let mut batch = Batch::read(&self.table);
+        batch.lost |= told(2) && self.mounts.as_ref().is_some_and(Mounts::changed);
+        Some(batch)
     }
 
     /// Lets events gather.
@@ -162,8 +173,7 @@ impl Watching {
 
 /// Takes back what the kernel was told, until the tree is gone.
 fn run(overlay: &Weak<Overlay>, watching: &Watching) {
-    while watching.wait().is_some() {
-        let batch = Batch::read(&watching.table);
+    while let Some(batch) = watching.next() {
         let Some(overlay) = overlay.upgrade() else {
             return;
         };
