@@ -147,9 +147,11 @@ fn a_session_goes_on_in_a_further_view() {
     let seen = world.aegis(&["resume", "--", "sh", "-c", "echo more >> one; cat one two"]);
     assert_eq!(seen.ok().stdout, "one\nmore\ntwo\n");
     let mut live = mounted(&world);
-    let newest = world.sessions().pop().unwrap();
-    let newest = newest.file_name().unwrap().to_str().unwrap().to_owned();
-    assert_ne!(newest, id);
+    let ids = world.sessions().into_iter().map(|session| {
+        let name = session.file_name().unwrap();
+        name.to_str().unwrap().to_owned()
+    });
+    let newest = ids.into_iter().find(|other| *other != id).unwrap();
     begin(&world, &["--session", &newest]).refused(&["is not empty"]);
     unmount(&world, &mut live);
 }
