@@ -1,6 +1,6 @@
 //! fusermount3(1), the set-user-id helper that mounts for those who may not.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -17,6 +17,13 @@ use super::{NAME, Options};
 
 /// The helper, as libfuse 3 calls it.
 const HELPER: &str = "fusermount3";
+/// Where it is installed; `PATH` could name anybody's program.
+const PLACES: [&str; 4] = [
+    "/usr/bin/fusermount3",
+    "/bin/fusermount3",
+    "/usr/local/bin/fusermount3",
+    "/run/wrappers/bin/fusermount3",
+];
 /// Names the descriptor through which the helper hands the connection back.
 const CHANNEL: &str = "_FUSE_COMMFD";
 
@@ -26,7 +33,7 @@ const CHANNEL: &str = "_FUSE_COMMFD";
 /// `NotFound` when there is no helper, or what it said.
 pub(super) fn mount(place: &Path, options: Options, looks: &Terms) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
-    let child = helper()
+    let child = helper()?
         .arg("-o")
         .arg(terms(options, looks))
         .arg("--")
@@ -34,8 +41,7 @@ pub(super) fn mount(place: &Path, options: Options, looks: &Terms) -> io::Result
         // As its standard input: a descriptor that is inherited by no other child meanwhile.
         .env(CHANNEL, "0")
         .stdin(OwnedFd::from(theirs))
-        .spawn()
-        .map_err(explain)?;
+        .spawn()?;
     let received = receive(&ours);
     drop(ours);
     let output = child.wait_with_output()?;
@@ -71,17 +77,12 @@ fn terms(options: Options, looks: &Terms) -> OsString {
 /// # Errors
 /// `ResourceBusy` when it is in use, `NotFound` when there is no helper, or what it said.
 pub(super) fn unmount(place: &Path, lazily: bool) -> io::Result<()> {
-    let mut command = helper();
+    let mut command = helper()?;
     command.arg("-u");
     if lazily {
         command.arg("-z");
     }
-    let output = command
-        .arg("--")
-        .arg(place)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(explain)?;
+    let output = command.arg("--").arg(place).stdin(Stdio::null()).output()?;
     if output.status.success() {
         return Ok(());
     }
@@ -92,14 +93,27 @@ pub(super) fn unmount(place: &Path, lazily: bool) -> io::Result<()> {
     Err(error)
 }
 
-fn helper() -> Command {
+/// The set-uid helper of FUSE, where it is installed.
+#[must_use]
+pub fn fusermount() -> Option<&'static Path> {
+    let can_start =
+        |place: &&Path| rustix::fs::stat(*place).is_ok_and(|status| status.st_mode & 0o111 != 0);
+    PLACES.iter().map(Path::new).find(can_start)
+}
+
+fn helper() -> io::Result<Command> {
+    fusermount().map(start).ok_or_else(missing)
+}
+
+/// `program` with an environment that nobody outside has a say in.
+fn start(program: &Path) -> Command {
     #[expect(
         clippy::disallowed_methods,
         reason = "the one program that the file system starts: it mounts for who may not"
     )]
-    let mut command = Command::new(OsStr::new(HELPER));
+    let mut command = Command::new(program);
     // Its words are looked at.
-    command.env("LC_ALL", "C");
+    command.env_clear().env("LC_ALL", "C");
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     command
 }
@@ -126,10 +140,7 @@ fn receive(channel: &UnixStream) -> io::Result<Option<OwnedFd>> {
     Ok(sent.next())
 }
 
-fn explain(error: io::Error) -> io::Error {
-    if error.kind() != io::ErrorKind::NotFound {
-        return error;
-    }
+fn missing() -> io::Error {
     let reason = format!("`{HELPER}` is not installed, and mounting without it is not allowed");
     io::Error::new(io::ErrorKind::NotFound, reason)
 }
@@ -147,6 +158,14 @@ fn said(output: &Output) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_helper_has_a_place_and_gets_nothing_of_the_callers_environment() {
+        assert!(PLACES.iter().all(|place| Path::new(place).is_absolute()));
+        let mut env = start(Path::new("/usr/bin/env"));
+        let output = env.stdout(Stdio::piped()).output().unwrap();
+        assert_eq!(output.stdout, b"LC_ALL=C\n");
+    }
 
     #[test]
     fn names_with_commas_stay_one_option() {

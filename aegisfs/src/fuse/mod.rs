@@ -25,6 +25,7 @@ use kernel::Service;
 use mounting::Mounted;
 use requests::Requests;
 
+pub use helper::fusermount;
 pub use mounting::{Audience, Terms};
 pub use options::{Feature, Features, Options, Transport};
 

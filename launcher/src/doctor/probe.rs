@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
 
-use aegisfs::fuse::{Options, mount_in_namespace};
+use aegisfs::fuse::{Options, fusermount, mount_in_namespace};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{Resource, getrlimit};
 
@@ -15,7 +15,6 @@ use crate::sandbox::Bubblewrap;
 use crate::sandbox::namespace;
 use crate::session::AegisHome;
 use crate::session::home::shown;
-use crate::session::stale::fusermount;
 
 pub(super) mod options;
 mod trial;

@@ -1,24 +1,16 @@
 //! Mounts that a killed server left behind: found, and taken away.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use aegisfs::fuse::fusermount;
 use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::find::Listing;
 use super::mounts::{self, Mount};
-
-/// Where the set-uid helper of FUSE is installed; `PATH` could name anybody's program.
-const HELPERS: &[&str] = &[
-    "/usr/bin/fusermount3",
-    "/bin/fusermount3",
-    "/usr/local/bin/fusermount3",
-    "/run/wrappers/bin/fusermount3",
-];
 
 /// Unmounts what sessions without a server have left mounted. What can not be unmounted now is tried
 /// again by the next command.
@@ -33,16 +25,6 @@ pub(super) fn unmount_leftovers(listing: &Listing) {
             detach(&mount.at);
         }
     }
-}
-
-/// The set-uid helper of FUSE, when it is installed.
-#[must_use]
-pub fn fusermount() -> Option<&'static Path> {
-    HELPERS.iter().map(Path::new).find(|helper| {
-        helper
-            .metadata()
-            .is_ok_and(|status| status.permissions().mode() & 0o111 != 0)
-    })
 }
 
 /// Takes away what is mounted at `at` when it is a tree of ours.
