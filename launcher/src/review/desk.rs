@@ -3,8 +3,8 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use aegis_policies::journal::{Event, Journal, SnapshotCause, VerdictId};
-use aegis_policies::{Actor, Gate, Labeler, Policy, RelPath};
+use aegis_policies::journal::{Journal, SnapshotCause};
+use aegis_policies::{Actor, Gate, Labeler, RelPath};
 use aegisfs::commit::{Frozen, Plan, Site};
 use aegisfs::guard::Guard;
 use aegisfs::overlay::Overlay;
@@ -15,7 +15,7 @@ use crate::error::CommandError;
 use crate::session::config::Config;
 use crate::session::home::shown;
 use crate::session::serve::ServeError;
-use crate::session::{self, AegisHome, Lock, Project, Session, Whereabouts, positions};
+use crate::session::{self, Lock, Project, Session, Whereabouts, gate, positions};
 
 /// A session's changes, to be looked at.
 #[derive(Debug)]
@@ -83,11 +83,13 @@ impl Looking {
         Ok(())
     }
 
+    fn repository(&self) -> Result<Whereabouts, ServeError> {
+        Whereabouts::of(&self.project).map_err(ServeError::Repository)
+    }
+
     fn labeler(&self) -> Result<Labeler, ServeError> {
-        let repository = Whereabouts::of(&self.project).map_err(ServeError::Repository)?;
-        repository
-            .labeler()
-            .map_err(|error| ServeError::Gate(error.into()))
+        let labeler = self.repository()?.labeler();
+        labeler.map_err(|error| ServeError::Gate(error.into()))
     }
 
     /// Names that a person gave, as names in the project.
@@ -124,7 +126,10 @@ impl Desk {
     pub fn of(looking: Looking) -> Result<Self, CommandError> {
         let held = looking.session.claim()?;
         let journal = Arc::new(checkpoint::resume_journal(looking.session.dir())?);
-        let gate = Arc::new(open_gate(&looking, &journal)?);
+        let own = Config::current()?.policy;
+        let repository = looking.repository()?;
+        let gate = gate::open(own.as_deref(), &repository, Arc::clone(&journal));
+        let gate = gate.map_err(ServeError::from)?;
         settle(&looking.session, &looking.project)?;
         Ok(Self {
             looking,
@@ -161,14 +166,10 @@ impl Desk {
     /// last noted.
     ///
     /// # Errors
-    /// When the journal can not be read or written.
+    /// When the tree can not be opened, or the journal not be written.
     pub fn put_aside(&self, cause: SnapshotCause) -> Result<(), CommandError> {
-        let snapshots = positions::snapshots(&self.looking.session)?;
-        if snapshots.changed_since || snapshots.kept.is_empty() {
-            let event = Event::Snapshot { name: None, cause };
-            self.journal.append(0, VerdictId::default(), event)?;
-        }
-        Ok(())
+        let taken = self.tree()?.overlay().snapshot_changes(cause);
+        Ok(taken.map(drop).map_err(ServeError::from)?)
     }
 
     /// The session's journal.
@@ -202,19 +203,6 @@ pub fn settle(session: &Session, project: &Project) -> Result<(), CommandError> 
         crate::cli::talk::say("a landing that was interrupted has been taken back");
     }
     Ok(())
-}
-
-fn open_gate(looking: &Looking, journal: &Arc<Journal>) -> Result<Gate, CommandError> {
-    let config = AegisHome::open()?
-        .map(|home| Config::load(&home))
-        .transpose()?
-        .unwrap_or_default();
-    let policy = match &config.policy {
-        Some(own) => Policy::with_user("policy.cedar", own),
-        None => Policy::builtin(),
-    };
-    let policy = policy.map_err(|error| ServeError::Gate(error.into()))?;
-    Ok(Gate::open(policy, looking.labeler()?, Arc::clone(journal)))
 }
 
 /// The name of `path` below `root`, by its text alone.

@@ -49,6 +49,19 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The settings in the usual place; those of nobody where there is no folder of sessions yet.
+    ///
+    /// # Errors
+    /// As [`Config::load`], or when the folder can not be trusted.
+    pub fn current() -> Result<Self, SessionError> {
+        let home = AegisHome::open()?;
+        Ok(home
+            .as_ref()
+            .map(Self::load)
+            .transpose()?
+            .unwrap_or_default())
+    }
+
     /// Reads the settings of the user whose sessions are in `home`.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ mod entrance;
 mod error;
 pub mod exits;
 mod find;
+pub(crate) mod gate;
 pub mod home;
 mod id;
 pub mod launch;
@@ -32,7 +33,6 @@ pub mod view;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use aegisfs::commit;
 use aegisfs::fuse::Features;
 use aegisfs::layout::SessionDir;
 use aegisfs::overlay::changes::Change;
@@ -206,7 +206,7 @@ impl Session {
 /// When its journal can not be replayed, or its project is not there any more.
 pub fn changes(session: &Session) -> Result<Vec<Change>, CommandError> {
     let project = Project::of(session)?;
-    let relocations = commit::relocations(session.dir()).map_err(ServeError::from)?;
+    let relocations = positions::relocations(session)?;
     let changes =
         aegisfs::overlay::changes::changes(session.dir(), project.directory(), relocations);
     changes.map_err(|error| ServeError::from(error).into())

@@ -8,9 +8,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use aegis_policies::Gate;
 use aegis_policies::gate::GateError;
-use aegis_policies::journal::{Event, Journal, JournalError, Position, SnapshotCause, VerdictId};
-use aegis_policies::{Gate, Policy};
+use aegis_policies::journal::{Event, JournalError, Position, SnapshotCause, VerdictId};
 use aegisfs::commit::{self, CommitError};
 use aegisfs::fuse::{self, Feature, Features, Served, Unmounter};
 use aegisfs::guard::Guard;
@@ -21,6 +21,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::Session;
 use super::control::Control;
+use super::gate;
 use super::home::shown;
 use super::project::Project;
 use super::real_tree::RealTree;
@@ -136,7 +137,7 @@ impl Serving {
         check_device()?;
         let journal = Arc::new(checkpoint::resume_journal(setting.session.dir())?);
         let began = journal.position();
-        let gate = Arc::new(open_gate(setting, journal)?);
+        let gate = gate::open(setting.policy, setting.repository, journal)?;
         let failed = |source| ServeError::Mount {
             mountpoint: setting.mountpoint.into(),
             source,
@@ -348,13 +349,6 @@ fn tell_dismissed(overlay: &Overlay) {
             shown(file)
         ));
     }
-}
-
-fn open_gate(setting: &Setting<'_>, journal: Arc<Journal>) -> Result<Gate, GateError> {
-    let policy = setting.policy.map_or_else(Policy::builtin, |own| {
-        Policy::with_user("policy.cedar", own)
-    })?;
-    Ok(Gate::open(policy, setting.repository.labeler()?, journal))
 }
 
 fn mount(setting: &Setting<'_>, guard: Arc<Guard>) -> io::Result<Served> {

@@ -148,6 +148,37 @@ fn what_is_left_is_mounted_and_can_not_be_changed() {
 }
 
 #[test]
+fn the_persons_own_policy_is_in_force_for_what_is_left() {
+    let world = World::of(Person::Ordinary);
+    world.run(WORK).ok();
+    let id = world.only_session();
+    let view = world.at("view");
+    let arguments = ["recover", &id, view.to_str().unwrap()];
+    world.write("home/.aegis/policy.cedar", "permit (principal");
+    world.aegis(&arguments).refused(&["policy.cedar"]);
+    let policy = "@id(\"mine\") @reason(\"not read\") \
+                  forbid (principal, action == Action::\"fs.read\", resource) \
+                  when { resource.path == \"moved\" };";
+    world.write("home/.aegis/policy.cedar", policy);
+    let mut child = world
+        .command(&arguments)
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    lines.read_line(&mut said).unwrap();
+    assert!(said.contains("what is left is mounted on"), "{said}");
+    let look = "cd \"$0\" && cat made/one && ! cat moved 2>/dev/null";
+    let mut sh = world.program(Path::new("/bin/sh"));
+    let seen = Ended::of(sh.args(["-c", look]).arg(&view).output().unwrap());
+    send(child.id(), Signal::SIGINT);
+    assert!(child.wait().unwrap().success());
+    assert_eq!(seen.ok().stdout, "one\n");
+}
+
+#[test]
 fn every_command_names_the_damage_and_what_to_do() {
     let world = World::of(Person::Ordinary);
     world.run(WORK).ok();

@@ -3,15 +3,14 @@
 use std::process::ExitCode;
 
 use aegis_policies::path::hex;
-use aegisfs::commit;
 use aegisfs::overlay::checkpoint::{self, Dismissed, Verified};
 use serde_json::json;
 
 use super::super::{Outcome, talk};
 use crate::error::CommandError;
-use crate::session::Session;
 use crate::session::home::shown;
 use crate::session::serve::ServeError;
+use crate::session::{Session, positions};
 
 /// Reads the journal from its first entry, rebuilds the tree from it, and compares the checkpoints
 /// with it. A checkpoint that differs makes the command fail; damage of the journal is its error.
@@ -19,7 +18,7 @@ use crate::session::serve::ServeError;
 /// # Errors
 /// When the journal is damaged, or does not lead to a tree.
 pub(super) fn run(session: &Session, json: bool) -> Outcome {
-    let relocations = commit::relocations(session.dir()).map_err(ServeError::from)?;
+    let relocations = positions::relocations(session)?;
     let verified = checkpoint::verify(session.dir(), &relocations).map_err(ServeError::from)?;
     print(&verified, json)?;
     for Dismissed { file, reason } in &verified.dismissed {

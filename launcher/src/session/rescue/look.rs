@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::thread;
 
 use aegis_policies::journal::Journal;
-use aegis_policies::{Gate, Policy};
 use aegisfs::fuse::{self, Options, Served};
 use aegisfs::guard::Guard;
 use aegisfs::overlay::Overlay;
@@ -14,9 +13,10 @@ use rustix::fs::{CWD, Mode, mkdirat};
 
 use super::Rescue;
 use crate::error::CommandError;
+use crate::session::config::Config;
 use crate::session::repository::Whereabouts;
 use crate::session::serve::ServeError;
-use crate::session::{AegisHome, Lock, remove_folder, view};
+use crate::session::{AegisHome, Lock, gate, remove_folder, view};
 
 /// A mounted view of what is left.
 #[derive(Debug)]
@@ -51,10 +51,9 @@ impl Rescue {
         let scratch = Scratch::make(&home)?;
         let journal = Journal::create(&scratch.0)?;
         let repository = Whereabouts::of(&project).map_err(ServeError::Repository)?;
-        let policy = Policy::builtin().map_err(|error| ServeError::Gate(error.into()))?;
-        let labeler = repository.labeler();
-        let labeler = labeler.map_err(|error| ServeError::Gate(error.into()))?;
-        let gate = Arc::new(Gate::open(policy, labeler, Arc::new(journal)));
+        let own = Config::load(&home)?.policy;
+        let gate = gate::open(own.as_deref(), &repository, Arc::new(journal));
+        let gate = gate.map_err(ServeError::from)?;
         let refused = |source| ServeError::Mount {
             mountpoint: mountpoint.clone(),
             source,

@@ -9,7 +9,6 @@ use std::path::Path;
 
 use aegis_policies::RelPath;
 use aegis_policies::journal::NodeKind;
-use aegisfs::commit;
 use aegisfs::overlay::changes::After;
 use aegisfs::overlay::salvage::{Salvage, Saved, State, salvage};
 use rustix::fs::{CWD, Dir, Mode, OFlags, fchmod, mkdirat, mknodat, openat, symlinkat};
@@ -20,7 +19,7 @@ pub use look::Looking;
 use super::lock::Lock;
 use super::project::Project;
 use super::serve::ServeError;
-use super::{Session, SessionError};
+use super::{Session, SessionError, positions};
 use crate::error::CommandError;
 
 const DIRECTORY: OFlags = OFlags::RDONLY
@@ -57,7 +56,7 @@ impl Rescue {
     pub fn begin(session: Session) -> Result<Self, CommandError> {
         let held = session.claim()?;
         let project = Project::of(&session)?;
-        let relocations = commit::relocations(session.dir()).map_err(ServeError::from)?;
+        let relocations = positions::relocations(&session)?;
         let salvage = salvage(session.dir(), relocations).map_err(ServeError::from)?;
         let files = salvage.files(session.dir(), project.directory());
         Ok(Self {
