@@ -9,7 +9,7 @@ help:
 	@echo "make demo     installs what is missing (bubblewrap, fuse3), builds, and shows one whole session:"
 	@echo "              a scripted agent works in a sandbox, is refused what it may not do, and its work lands"
 	@echo "make test     installs what the tests need, then runs every test on real mounts and real sandboxes"
-	@echo "make soak     ends the server at SOAK (10000) points and takes SOAK random steps, comparing with a model"
+	@echo "make soak     ends the server at SOAK (10000) points, and does as many times more of every random test (hours)"
 	@echo "make conformance  runs pjdfstest, fsx and a stress on mounts (hours with all of fsx; see the script)"
 	@echo "make install  builds with optimisation and puts aegis-os into ~/.cargo/bin"
 	@echo "make bench    measures against the native file system and its neighbours, and prints a table"
@@ -35,7 +35,7 @@ SOAK ?= 10000
 
 soak:
 	tests/setup.sh test
-	AEGIS_SOAK=$(SOAK) $(CARGO) test --locked --release -p aegisfs -- boundaries blocks model snapshots rewind full crash
+	AEGIS_SOAK=$(SOAK) $(CARGO) test --locked --release -p aegisfs -- boundaries blocks changes full_random model mounted power rewound
 
 conformance:
 	tests/setup.sh test

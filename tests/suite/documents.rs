@@ -20,6 +20,33 @@ fn every_claim_names_tests_that_exist() {
     assert!(known > 50, "{known} tests named");
 }
 
+/// What a claim names beside tests: files and folders of the sources, and targets of make.
+#[test]
+fn every_claim_names_files_that_exist() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
+    let (text, targets) = (read("docs/SEMANTICS.md"), read("Makefile"));
+    let spans = text
+        .lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2));
+    let mut known = 0;
+    for span in spans {
+        if let Some(target) = span.strip_prefix("make ") {
+            assert!(targets.contains(&format!("\n{target}:")), "`{span}`");
+            known += 1;
+        } else if is_source(span) {
+            assert!(root().join(span).exists(), "`{span}` does not exist");
+            known += 1;
+        }
+    }
+    assert!(known > 3, "{known} files named");
+}
+
+fn is_source(span: &str) -> bool {
+    let folder = span.split_once('/').map(|(folder, _)| folder);
+    let known = ["docs", "benches", ".ci"].iter().chain(&SOURCES);
+    folder.is_some_and(|folder| known.into_iter().any(|known| *known == folder))
+}
+
 /// The names that a line cites: those in the last column of a table, and, elsewhere, those that are
 /// paths.
 fn cited(line: &str) -> Vec<&str> {
@@ -28,7 +55,8 @@ fn cited(line: &str) -> Vec<&str> {
     let text = if row { held_by.unwrap_or("") } else { line };
     let spans = text.split('`').skip(1).step_by(2);
     spans
-        .filter(|span| is_test_path(span) && (row || span.contains("::")))
+        .filter(|span| span.contains("::") || (row && is_test_path(span)))
+        .filter(|span| row || is_test_path(span))
         .collect()
 }
 
@@ -65,22 +93,26 @@ fn tests() -> BTreeSet<String> {
     found
 }
 
-/// The functions of a file that follow `#[test]`; those in its module `tests` by that name.
+/// The functions of a file that follow `#[test]` and are run; those in its module `tests` by that name.
 fn named_tests(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut inside = String::new();
-    let mut is_test = false;
+    let (mut is_test, mut is_ignored) = (false, false);
     for line in text.lines() {
         let bare = line.trim();
         if bare == "mod tests {" {
             inside = "tests::".to_owned();
         }
         is_test |= bare == "#[test]";
-        if let Some(rest) = bare.strip_prefix("fn ").filter(|_| is_test) {
+        is_ignored |= bare.starts_with("#[ignore");
+        let Some(rest) = bare.strip_prefix("fn ") else {
+            continue;
+        };
+        if is_test && !is_ignored {
             let name = rest.split('(').next().unwrap_or("");
             found.push(format!("{inside}{name}"));
-            is_test = false;
         }
+        (is_test, is_ignored) = (false, false);
     }
     found
 }

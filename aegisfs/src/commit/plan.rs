@@ -48,7 +48,7 @@ impl Plan {
         let rest: Vec<_> = rest.filter(|change| change.moved_from.is_some()).collect();
         let mut items = Vec::new();
         for (change, is_chosen) in with(chosen, true).chain(with(rest, false)) {
-            let item = read(site, (&past, &relocations), change, labels);
+            let item = read(site, &past, change, labels);
             if item.refusal.is_none() && item.base == item.agent {
                 moves.arrive(item.path);
             } else if is_chosen {
@@ -200,19 +200,7 @@ fn narrow(changes: Vec<Change>, select: &[RelPath]) -> (Vec<Change>, Vec<Change>
     })
 }
 
-fn read(
-    site: &Site<'_>,
-    (past, relocations): (&Past, &Relocations),
-    mut change: Change,
-    labels: &dyn Fn(&RelPath) -> Labels,
-) -> Item {
-    if let Some(Content::Host(from)) = change
-        .after
-        .as_mut()
-        .and_then(|after| after.content.as_mut())
-    {
-        *from = relocations.locate(from).into_owned();
-    }
+fn read(site: &Site<'_>, past: &Past, change: Change, labels: &dyn Fn(&RelPath) -> Labels) -> Item {
     let mut base = match past.landed(&change.path) {
         Some(state) => state.clone(),
         None => started_from(site, past, &change),

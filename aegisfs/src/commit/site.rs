@@ -98,6 +98,7 @@ impl<'a> Site<'a> {
                     &relocations,
                 )
             }
+            // Stricter than a look at it: what lies behind a mount point does not land.
             Content::Host(path) => self.tree().file(path).map(Into::into),
         }
     }

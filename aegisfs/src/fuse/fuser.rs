@@ -1,5 +1,5 @@
-//! The requests over the `fuser` crate, which also speaks to macFUSE and mounts through
-//! fusermount3: unwrap, ask, wrap.
+//! The requests over the `fuser` crate, a second carrier that is independent of ours: it is there to be
+//! asked for, and where the kernel refuses our handshake. Unwrap, ask, wrap.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,7 +15,7 @@ use ::fuser::{
 };
 
 use super::convert::{absent, attributes, file_type, set_time};
-use super::options::{Feature, Features, Options, Transport};
+use super::options::{BACKGROUND, Feature, Features, Options, Transport};
 use super::requests::{
     Asker, Fitting, Lookup, Make, Move, Named, Opened, Requests, Shown, fitting,
 };
@@ -29,16 +29,14 @@ const MOST_WRITTEN: u32 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Adapter {
     requests: Requests,
-    options: Options,
     /// Whether ENOSYS to one OPENDIR stands for all directories.
     no_opendir: bool,
 }
 
 impl Adapter {
-    pub(super) const fn new(requests: Requests, options: Options) -> Self {
+    pub(super) const fn new(requests: Requests) -> Self {
         Self {
             requests,
-            options,
             no_opendir: false,
         }
     }
@@ -102,7 +100,7 @@ impl Filesystem for Adapter {
         // An old kernel lacks some; each of them only saves requests.
         let _ = config.add_capabilities(wanted & offered);
         let _ = config.set_max_write(MOST_WRITTEN);
-        let _ = config.set_max_background(self.options.max_background);
+        let _ = config.set_max_background(BACKGROUND);
         Ok(())
     }
 

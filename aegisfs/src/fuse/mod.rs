@@ -149,7 +149,7 @@ pub fn mount_on(
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
     match mount_with(mountpoint, looks, &guard, options) {
-        // A kernel that is too old for us may be good enough for fuser.
+        // A kernel whose handshake we do not take may be good enough for fuser.
         Err(error)
             if error.kind() == io::ErrorKind::Unsupported
                 && options.transport == Transport::Auto =>
@@ -194,7 +194,7 @@ fn start(connection: OwnedFd, guard: &Arc<Guard>, options: Options) -> io::Resul
 }
 
 fn start_fuser(connection: OwnedFd, guard: &Arc<Guard>, options: Options) -> io::Result<Served> {
-    let adapter = Adapter::new(Requests::new(Arc::clone(guard)), options);
+    let adapter = Adapter::new(Requests::new(Arc::clone(guard)));
     let config = fuser::config(options);
     let session = Session::from_fd(adapter, connection, SessionACL::All, config)?;
     let overlay = guard.overlay();

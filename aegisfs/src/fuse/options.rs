@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 /// Read-ahead and other requests that the kernel may have under way at once.
-const BACKGROUND: u16 = 64;
+pub(super) const BACKGROUND: u16 = 64;
 
 /// How a tree is to be served. What can not be had is left out, and [`Features`] says why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,22 +21,21 @@ pub struct Options {
     pub writeback: bool,
     /// Whether the kernel may read large files without asking, where that is sound.
     pub passthrough: bool,
-    /// Read-ahead and other requests that the kernel may have under way at once.
-    pub max_background: u16,
 }
 
 /// What carries the requests of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// The best one that there is.
+    /// [`Transport::Device`], or [`Transport::Fuser`] where the kernel refuses our handshake. Rings
+    /// are taken only when they are asked for.
     #[default]
     Auto,
     /// read(2) and write(2) on `/dev/fuse`.
     Device,
     /// A ring for each processor (Linux 6.14, when the administrator allows it).
     IoUring,
-    /// The `fuser` crate.
+    /// The `fuser` crate: a second carrier, independent of ours.
     Fuser,
 }
 
@@ -75,7 +74,6 @@ impl Default for Options {
             read_only: false,
             writeback: false,
             passthrough: true,
-            max_background: BACKGROUND,
         }
     }
 }

@@ -57,6 +57,7 @@ pub(crate) fn of_shadow(
     let mut names = Names {
         shadow,
         lower: &lower,
+        relocations,
         session,
         found: BTreeMap::new(),
     };
@@ -104,14 +105,22 @@ pub struct After {
 pub enum Content {
     /// In this file of the session's `content` folder.
     Shadow(PathBuf),
-    /// Still in the host's tree under this name: the file was moved or its mode changed.
+    /// Still in the host's tree, where it has this name now: the file was moved or its mode changed.
     Host(RelPath),
+}
+
+impl Content {
+    /// That of a file of the host's by its name in the journal.
+    pub(super) fn of_host(path: &RelPath, relocations: &Relocations) -> Self {
+        Self::Host(relocations.locate(path).into_owned())
+    }
 }
 
 /// What is known of each name.
 struct Names<'a> {
     shadow: &'a Shadow,
     lower: &'a LowerRoot,
+    relocations: &'a Relocations,
     session: &'a SessionDir,
     found: BTreeMap<RelPath, Name>,
 }
@@ -205,8 +214,8 @@ impl Names<'_> {
                 if baseline.kind == NodeKind::Directory {
                     left.push((from.clone(), to.clone()));
                 }
-                let content =
-                    (baseline.kind == NodeKind::File).then(|| Content::Host(from.clone()));
+                let is_file = baseline.kind == NodeKind::File;
+                let content = is_file.then(|| Content::of_host(&from, self.relocations));
                 let after = After {
                     kind: baseline.kind.clone(),
                     mode: baseline.mode,
@@ -283,7 +292,9 @@ impl Names<'_> {
                     let name = file_name(id, generation);
                     Some(Content::Shadow(self.session.content().join(name)))
                 }
-                (None, Some(origin)) => Some(Content::Host(origin.lower.path.clone())),
+                (None, Some(origin)) => {
+                    Some(Content::of_host(&origin.lower.path, self.relocations))
+                }
                 (None, None) => None,
             },
             _ => None,

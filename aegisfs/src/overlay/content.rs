@@ -21,6 +21,10 @@ use super::blocks::{Blocks, Body, OpenHost, content_of};
 use super::shadow::ContentKey;
 use crate::layout::SessionDir;
 
+/// Times of files come from the kernel's coarse clock, which is behind that of the entries by a tick
+/// at most: within one, in nanoseconds, the two are not told apart.
+pub(super) const TICK: i64 = 10_000_000;
+
 /// Content up to this many bytes is kept as the base of a merge.
 pub(crate) const LARGEST_BASE: u64 = 4 << 20;
 /// Only the owner may look: the modes that the agent sees are in the shadow.

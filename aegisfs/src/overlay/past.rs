@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 use aegis_policies::RelPath;
 use aegis_policies::journal::{NodeKind, Seq};
@@ -84,13 +84,10 @@ impl<'a> Past<'a> {
         relocations: Relocations,
         last: Option<Seq>,
     ) -> Result<Self, OverlayError> {
-        let upto = last.map_or(Upto::End, |last| Upto::Entry(last.saturating_add(1)));
-        let replayed = replay::replay(session, &relocations, upto)?;
-        let next = replayed.position.next();
-        if let Some(seq) = last.filter(|last| next != last.saturating_add(1)) {
-            let reason = "there is no such entry";
-            return Err(OverlayError::Replay { seq, reason });
-        }
+        let replayed = match last {
+            Some(last) => replay::replay_to(session, &relocations, last)?,
+            None => replay::replay(session, &relocations, Upto::End)?,
+        };
         let at = last.map(|_| i64::try_from(replayed.position.at()).unwrap_or(i64::MAX));
         let root = project.try_clone_to_owned();
         let root = root.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
@@ -130,18 +127,10 @@ impl<'a> Past<'a> {
     /// # Errors
     /// ENOENT when it is not kept, and what the file system said.
     pub fn open_content(&self, content: &Content) -> io::Result<(ContentFile, bool)> {
-        match content {
-            Content::Shadow(path) => {
-                let relocations = || self.relocations.clone();
-                let file = ContentFile::open(path, self.project, &relocations)?;
-                Ok((file, false))
-            }
-            Content::Host(path) => {
-                let changed = self.lower.stat(path)?.ctime > self.at;
-                let file = OwnedFd::from(self.lower.open(path)?);
-                Ok((file.into(), changed))
-            }
-        }
+        let file = ContentFile::of(content, self.project, &|| self.relocations.clone())?;
+        let is_host = matches!(content, Content::Host(_));
+        let changed = is_host && file.changed()? > self.at;
+        Ok((file, changed))
     }
 
     /// The names that lead to something else in the `later` tree, in their order.
@@ -228,7 +217,8 @@ impl<'a> Past<'a> {
             Err(errno) => return Err(errno.into()),
         };
         let (_, baseline) = self.lower.describe(path, &stat)?;
-        let content = (baseline.kind == NodeKind::File).then(|| Content::Host(path.clone()));
+        let is_file = baseline.kind == NodeKind::File;
+        let content = is_file.then(|| Content::of_host(path, &self.relocations));
         Ok(Some(After {
             kind: baseline.kind,
             mode: baseline.mode,
@@ -244,7 +234,9 @@ impl<'a> Past<'a> {
                 let name = file_name(aegis_policies::journal::NodeId(id), generation);
                 Some(Content::Shadow(self.session.content().join(name)))
             }
-            (NodeKind::File, None, Some(origin)) => Some(Content::Host(origin.lower.path.clone())),
+            (NodeKind::File, None, Some(origin)) => {
+                Some(Content::of_host(&origin.lower.path, &self.relocations))
+            }
             _ => None,
         };
         let mode = node.mode.or(baseline.map(|baseline| baseline.mode));

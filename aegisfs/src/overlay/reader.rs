@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::Relocations;
 use super::blocks::{self, Body, read_content};
+use super::changes::Content;
 use super::lower::LowerRoot;
 use crate::layout::SessionDir;
 
@@ -45,17 +46,31 @@ impl ContentFile {
         Ok(Self { body, at: 0 })
     }
 
-    /// Opens a file of the host's by its name in the journal.
+    /// Opens content wherever it lies; `relocations` as for [`ContentFile::open`].
     ///
     /// # Errors
     /// What the file system said.
-    pub(crate) fn of_host(
+    pub(crate) fn of(
+        content: &Content,
         project: BorrowedFd<'_>,
-        relocations: Relocations,
-        path: &RelPath,
+        relocations: &dyn Fn() -> Relocations,
     ) -> io::Result<Self> {
-        let file = open_host(project, relocations, path)?;
-        Ok(OwnedFd::from(file).into())
+        match content {
+            Content::Shadow(path) => Self::open(path, project, relocations),
+            // That name is the present one.
+            Content::Host(path) => {
+                let file = open_host(project, Relocations::default(), path)?;
+                Ok(OwnedFd::from(file).into())
+            }
+        }
+    }
+
+    /// When it was last changed in any way, in nanoseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// What fstat(2) said.
+    pub(crate) fn changed(&self) -> io::Result<i64> {
+        Ok(self.body.stat()?.ctime)
     }
 
     /// Size in bytes.

@@ -51,6 +51,24 @@ pub(crate) fn replay(
     replay_from(session, relocations, upto, from)
 }
 
+/// [`replay`] up to and with the entry `last`.
+///
+/// # Errors
+/// As there, and [`OverlayError::Replay`] when there is no such entry.
+pub(crate) fn replay_to(
+    session: &SessionDir,
+    relocations: &Relocations,
+    last: Seq,
+) -> Result<Replayed, OverlayError> {
+    let next = last.saturating_add(1);
+    let replayed = replay(session, relocations, Upto::Entry(next))?;
+    if replayed.position.next() == next {
+        return Ok(replayed);
+    }
+    let (seq, reason) = (last, "there is no such entry");
+    Err(OverlayError::Replay { seq, reason })
+}
+
 /// [`replay`] from entry 0, whatever checkpoints there are.
 ///
 /// # Errors

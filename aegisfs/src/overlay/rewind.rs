@@ -12,15 +12,12 @@ use aegis_policies::RelPath;
 use aegis_policies::journal::{Event, Generation, NodeId, Seq, ShadowOp, SnapshotCause};
 
 use super::attr::Stat;
-use super::content::ContentFiles;
+use super::content::{ContentFiles, TICK};
 use super::fork::copy_whole;
-use super::replay::{self, Upto};
+use super::replay::replay_to;
 use super::shadow::{ContentKey, Origin, Shadow};
-use super::{Overlay, OverlayError, Relocations, Result, Snapshot};
+use super::{Overlay, Relocations, Result, Snapshot};
 use crate::layout::SessionDir;
-
-/// The clock of a file's times may be behind that of the entries by a tick of the kernel.
-const TICK: i64 = 10_000_000;
 
 /// What it would be to go back to an entry.
 #[derive(Debug)]
@@ -63,13 +60,9 @@ impl Rewind {
     /// `relocations` is what landings of the session have made of the project.
     ///
     /// # Errors
-    /// [`OverlayError::Replay`] when there is no such entry, and as for opening a tree.
+    /// [`Replay`](super::OverlayError::Replay) when there is no such entry, and as for opening a tree.
     pub fn plan(session: &SessionDir, relocations: &Relocations, to: Seq) -> Result<Self> {
-        let replayed = replay::replay(session, relocations, Upto::Entry(to.saturating_add(1)))?;
-        if replayed.position.next() != to.saturating_add(1) {
-            let reason = "there is no such entry";
-            return Err(OverlayError::Replay { seq: to, reason });
-        }
+        let replayed = replay_to(session, relocations, to)?;
         let at = i64::try_from(replayed.position.at()).unwrap_or(i64::MAX);
         let past = replayed.shadow;
         let losses = losses(session, &past, to, at)?;

@@ -12,15 +12,13 @@ use rustix::io::Errno;
 
 use super::changes::{self, Change, Content};
 use super::checkpoint;
+use super::content::TICK;
 use super::error::OverlayError;
 use super::reader::ContentFile;
 use super::relocations::Relocations;
 use super::replay::{Replayed, replay_sound};
 use super::shadow::Shadow;
 use crate::layout::SessionDir;
-
-/// The clock of a file's times may be ahead of that of the entries by a tick of the kernel.
-const TICK: i64 = 10_000_000;
 
 /// The part of a session that can be saved.
 #[derive(Debug)]
@@ -124,10 +122,7 @@ impl Salvage {
     /// # Errors
     /// What the file system said.
     pub fn open(&self, content: &Content, project: BorrowedFd<'_>) -> io::Result<ContentFile> {
-        match content {
-            Content::Shadow(path) => ContentFile::open(path, project, &|| self.relocations.clone()),
-            Content::Host(path) => ContentFile::of_host(project, self.relocations.clone(), path),
-        }
+        ContentFile::of(content, project, &|| self.relocations.clone())
     }
 
     fn state(&self, change: &Change, project: BorrowedFd<'_>) -> State {

@@ -122,7 +122,8 @@ impl Env {
                 .get(from)
                 .is_some_and(|old| old.sha256 == Some(sha256))
         {
-            return Some(Content::Host(from.clone()));
+            let relocations = aegisfs::commit::relocations(&self.session).unwrap();
+            return Some(Content::Host(relocations.locate(from).into_owned()));
         }
         let file = PathBuf::from(hex(&sha256));
         fs::copy(

@@ -265,20 +265,6 @@ fn overlay(project: &Path, session: &SessionDir) -> (Arc<Gate>, Overlay) {
     (gate, overlay)
 }
 
-/// How many steps a random run has: as usual, or what `AEGIS_SOAK` says.
-pub fn soak(usual: u64) -> u64 {
-    let asked = std::env::var("AEGIS_SOAK").ok();
-    asked.and_then(|steps| steps.parse().ok()).unwrap_or(usual)
-}
-
-/// How many random cases are tried: as usual, or `AEGISFS_CASES` times as many.
-pub fn cases(usual: u32) -> u32 {
-    let times = std::env::var("AEGISFS_CASES")
-        .ok()
-        .and_then(|times| times.parse().ok());
-    usual * times.unwrap_or(1)
-}
-
 /// A little of everything.
 pub fn furnish(project: &Path) {
     for name in ["a", "a/b", "a/b/c", "d", "empty"] {

@@ -11,14 +11,12 @@ use aegis_policies::journal::SnapshotCause;
 use aegisfs::layout::SessionDir;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use super::bed::{Bed, furnish, guard, soak};
+use super::bed::{Bed, furnish, guard};
 use super::crash::Random;
 use super::model::Tree;
 use super::ops::{self, Op};
+use super::soak::{ENDS, soak};
 use super::tree::{dump, fingerprint};
-
-/// Ends of the process in an ordinary run; `AEGIS_SOAK` asks for more.
-const ENDS: u64 = 60;
 
 /// Bytes of the journal after which a process ends at the latest: some twenty records.
 const FURTHEST: u64 = 2500;
@@ -34,7 +32,7 @@ fn an_end_at_any_byte_of_the_journal_loses_nothing_acknowledged() {
     furnish(&model);
     let host = fingerprint(&bed.project());
     let mut acknowledged = 0;
-    for round in 0..soak(ENDS) {
+    for round in 0..u64::from(soak(ENDS)) {
         let acked = live(&bed, round);
         let mut random = Random::new(round);
         for _ in 0..acked {
@@ -53,7 +51,10 @@ fn an_end_at_any_byte_of_the_journal_loses_nothing_acknowledged() {
             "round {round}: {pending:?} after {acked}"
         );
     }
-    assert!(acknowledged > ENDS, "only {acknowledged} were acknowledged");
+    assert!(
+        acknowledged > u64::from(ENDS),
+        "only {acknowledged} were acknowledged"
+    );
     assert_eq!(fingerprint(&bed.project()), host, "the host's tree changed");
 }
 

@@ -8,13 +8,14 @@ use aegis_policies::journal::NodeKind;
 use aegisfs::overlay::changes::{Change, Content};
 use proptest::prelude::*;
 
-use super::bed::{Bed, cases};
+use super::bed::Bed;
 use super::model::Tree;
 use super::ops;
+use super::soak::soak;
 use super::tree::dump;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(80), failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: soak(80), failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn applied_to_the_host_they_give_the_shadow(

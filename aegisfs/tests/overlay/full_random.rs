@@ -8,10 +8,11 @@ use aegisfs::layout::SessionDir;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use super::bed::{Bed, cases, furnish, guard};
+use super::bed::{Bed, furnish, guard};
 use super::crash::Random;
 use super::model::Tree;
 use super::ops::{self, Op};
+use super::soak::soak;
 use super::tree::dump;
 
 /// Failures for want of room after which a run ends.
@@ -141,7 +142,7 @@ fn fill_and_empty(disk: &Disk, seed: u64) {
 
 #[test]
 fn what_fails_for_want_of_room_has_not_happened() {
-    for seed in 0..u64::from(cases(1)) {
+    for seed in 0..u64::from(soak(1)) {
         fill_and_empty(&Disk::memory(), seed);
         if let Some(disk) = Disk::ext4() {
             fill_and_empty(&disk, seed);

@@ -20,6 +20,7 @@ mod power;
 mod resumed;
 mod rewound;
 mod semantics;
+mod soak;
 mod tools;
 mod transports;
 mod tree;

@@ -12,12 +12,13 @@ use proptest::prelude::*;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::bed::{Bed, cases, furnish};
+use super::bed::{Bed, furnish};
 use super::ops::{self, Op};
+use super::soak::soak;
 use super::tree::{dump, fingerprint};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(120), failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: soak(120), failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn ends_as_a_plain_directory_does(

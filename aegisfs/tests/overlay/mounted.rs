@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::bed::{Bed, cases, furnish};
+use super::bed::{Bed, furnish};
 use super::ops;
+use super::soak::soak;
 use super::tree::{dump, fingerprint};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(24), failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: soak(24), failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn ends_as_a_plain_directory_does(

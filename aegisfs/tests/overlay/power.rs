@@ -10,9 +10,10 @@ use aegisfs::overlay::Lookup;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::bed::{Bed, cases};
+use super::bed::Bed;
 use super::crash::Random;
 use super::model::Tree;
+use super::soak::soak;
 
 /// Operations before the failure.
 const OPERATIONS: u64 = 60;
@@ -22,7 +23,7 @@ type Names = BTreeMap<String, Option<bool>>;
 
 #[test]
 fn any_part_of_what_was_not_synced_may_be_lost() {
-    for seed in 0..u64::from(cases(12)) {
+    for seed in 0..u64::from(soak(12)) {
         fail(seed);
     }
 }

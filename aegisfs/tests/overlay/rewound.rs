@@ -11,9 +11,10 @@ use aegisfs::guard::Guard;
 use aegisfs::overlay::Rewind;
 use proptest::prelude::*;
 
-use super::bed::{Bed, cases, furnish};
+use super::bed::{Bed, furnish};
 use super::model::Tree;
 use super::ops::{self, Op};
+use super::soak::soak;
 use super::tree::{dump, fingerprint};
 
 /// A step of a session's life.
@@ -89,7 +90,7 @@ fn go_back(bed: &Bed, guard: &Guard, to: u64) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(16), failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: soak(16), failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn every_snapshot_is_what_it_was(steps in proptest::collection::vec(step(), 1..120)) {
@@ -405,7 +406,7 @@ fn rewind_child() {
 fn a_kill_loses_no_snapshot() {
     let bed = Bed::furnished();
     let mut kept_content = std::collections::BTreeMap::new();
-    for life in 0..cases(12) {
+    for life in 0..soak(12) {
         let mut child = Command::new("/proc/self/exe")
             .args([
                 "overlay::rewound::rewind_child",

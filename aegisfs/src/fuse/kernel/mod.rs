@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 
 use rustix::io::{Errno, read, write};
 
-use super::options::{Feature, Features, Options, Transport};
+use super::options::{BACKGROUND, Feature, Features, Options, Transport};
 use super::requests::Requests;
 use crate::guard::Guard;
 use abi::{Agreed, Agreement, Fields, Flags, Header, Operation, REPLY_HEADER, Wish, ask_again};
@@ -155,7 +155,7 @@ fn wish(options: Options, requests: &Requests) -> Wish {
     Wish {
         flags,
         largest_write: LARGEST_WRITE,
-        max_background: options.max_background,
+        max_background: BACKGROUND,
     }
 }
 

@@ -16,6 +16,10 @@ use super::shelf::map_name;
 use super::{Blocks, Body, read_content};
 use crate::overlay::attr::Stat;
 use crate::sys::lease;
+use soak::soak;
+
+#[path = "../../../tests/overlay/soak.rs"]
+mod soak;
 
 const PAGE: u64 = 4096;
 const SIZE: u64 = 20 * PAGE + 1000;
@@ -251,14 +255,8 @@ fn check_holes(body: &Body, model: &[u8]) {
     }
 }
 
-/// As many as usual, or `AEGISFS_CASES` times as many.
-fn cases(usual: u32) -> u32 {
-    let times = std::env::var("AEGISFS_CASES").ok();
-    usual * times.and_then(|times| times.parse().ok()).unwrap_or(1)
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases(60)))]
+    #![proptest_config(ProptestConfig::with_cases(soak(60)))]
 
     #[test]
     fn a_partial_file_is_as_a_whole_one(

@@ -14,7 +14,7 @@ use rustix::io::{Errno, pwrite};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Signal, kill_process};
 
-use super::super::bed::cases;
+use super::super::soak::soak;
 use super::{bed_with, open, pattern};
 
 /// A change of the file that is killed at some moment.
@@ -112,7 +112,7 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
     let mut runner = TestRunner::deterministic();
     let mut pending = None;
     let mut acknowledged = 0;
-    for life in 0..u64::from(cases(15)) {
+    for life in 0..u64::from(soak(15)) {
         let server = bed.serve();
         let found = fs::read(bed.mnt().join("big")).unwrap();
         agree(&found, &model, pending.take().as_ref(), life);
@@ -171,7 +171,7 @@ fn a_kill_at_any_system_call_loses_nothing() {
         "write",
         "fallocate",
     ];
-    for point in 0..u64::from(cases(24)) {
+    for point in 0..u64::from(soak(24)) {
         let call = calls[(point % 6) as usize];
         let at = 1 + point / 6 + (0..3_u64).new_tree(&mut runner).unwrap().current();
         let bed = bed_with(SMALL);

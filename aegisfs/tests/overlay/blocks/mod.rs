@@ -16,6 +16,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::bed::Bed;
 use super::mounted::wait_until;
+use super::soak::soak;
 
 /// More than what is copied as a whole.
 const SIZE: usize = 6 << 20;
@@ -415,7 +416,7 @@ while at < sizes[0]:
     assert a == b, ('end', at)
     at += len(a)
 "#;
-    let steps = std::env::var("AEGIS_SOAK").unwrap_or_else(|_| "1500".into());
+    let steps = soak(1500).to_string();
     for seed in 0..2 {
         let mut bed = bed_with(SIZE);
         let plain = bed.root().join("plain");
