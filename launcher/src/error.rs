@@ -194,6 +194,9 @@ fn next_for_serve(error: &ServeError) -> Option<&'static str> {
             Some("`git rev-parse --git-dir` there shows what git makes of it; repair that first")
         }
         ServeError::Mount { .. } => Some(SEE_DOCTOR),
+        ServeError::Overlay(OverlayError::NameTaken) => {
+            Some("choose another name; `aegis-os snapshots` lists those that are taken")
+        }
         ServeError::Gate(GateError::Policy(_)) => {
             Some("correct `policy.cedar` in `~/.aegis` (or in `AEGIS_HOME`)")
         }

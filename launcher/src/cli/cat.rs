@@ -12,6 +12,7 @@ use super::{Outcome, talk};
 use crate::error::CommandError;
 use crate::review::Looking;
 use crate::session::positions;
+use crate::session::serve::ServeError;
 
 /// Prints a file as it was in a snapshot of a session.
 #[derive(Debug, clap::Args)]
@@ -41,12 +42,15 @@ pub fn run(args: &Args) -> Outcome {
     let path = looking.name(&PathBuf::from(path))?;
     let seq = positions::entry(looking.session(), snapshot)?;
     let past = positions::open(looking.session(), looking.project(), Some(seq))?;
-    let found = past.find(&path).map_err(|error| unreadable(&path, error))?;
-    let after = found.ok_or_else(|| unreadable(&path, "there was no such name"))?;
-    let content = after.content.as_ref();
-    let content = content.ok_or_else(|| unreadable(&path, noun(&after)))?;
+    let found = past.find(&path).map_err(ServeError::from)?;
+    let after = found.ok_or_else(|| unreadable(&path, "there was no such name", OTHER_SNAPSHOT))?;
+    let Some(content) = &after.content else {
+        let (why, next) = noun(&after);
+        return Err(unreadable(&path, why, next));
+    };
     let opened = past.open_content(content);
-    let (mut file, may_differ) = opened.map_err(|error| unreadable(&path, error))?;
+    let (mut file, may_differ) =
+        opened.map_err(|error| unreadable(&path, error, OTHER_SNAPSHOT))?;
     if may_differ {
         talk::say(&format!(
             "aegis-os: the session had not touched `{path}`; this is what the project has now, and \
@@ -62,14 +66,21 @@ pub fn run(args: &Args) -> Outcome {
     }
 }
 
-fn unreadable(path: &RelPath, why: impl ToString) -> CommandError {
-    CommandError::told(&format!("`{path}` can not be printed"), why, "")
+const OTHER_SNAPSHOT: &str = "`aegis-os snapshots` lists the others, which may have it; \
+    `aegis-os diff --since SNAPSHOT` shows what has changed since one";
+
+fn unreadable(path: &RelPath, why: impl ToString, next: &str) -> CommandError {
+    CommandError::told(&format!("`{path}` can not be printed"), why, next)
 }
 
-const fn noun(other: &After) -> &'static str {
+/// What it was instead of a file, and what to name.
+const fn noun(other: &After) -> (&'static str, &'static str) {
     match other.kind {
-        NodeKind::Directory => "it was a directory",
-        NodeKind::Symlink(_) => "it was a symbolic link",
-        _ => "it was no regular file",
+        NodeKind::Directory => ("it was a directory", "name a file in it"),
+        NodeKind::Symlink(_) => ("it was a symbolic link", "name the file that it led to"),
+        _ => (
+            "it was no regular file",
+            "name a regular file; nothing else holds content",
+        ),
     }
 }

@@ -24,7 +24,7 @@ pub struct Args {
     /// The session, or the first letters of its id.
     session: Option<String>,
     /// Mount the tree as it was at the last saved entry here, to be looked at, until Ctrl-C or
-    /// `fusermount3 -u MOUNTPOINT`.
+    /// `aegis-os unmount MOUNTPOINT`.
     #[arg(conflicts_with = "into")]
     mountpoint: Option<PathBuf>,
     /// Copy what the session made or changed into this folder, which must be empty or absent.

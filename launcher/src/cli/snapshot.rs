@@ -58,14 +58,19 @@ fn parse(name: &str) -> Result<SnapshotName, CommandError> {
     })
 }
 
+const WITHOUT_ASKING: &str = "try again when the session's command has ended: no other process \
+    has to be asked then";
+
 /// Asks the process that serves a live session; gives the entry of the snapshot that it took.
 pub(super) fn ask(session: &Session, ask: &Ask) -> Result<u64, CommandError> {
     let id = session.id();
     match control::ask(session.directory(), ask) {
         Ok(Answer::Done { snapshot }) => Ok(snapshot),
-        Ok(Answer::Refused { why }) => {
+        Ok(Answer::Refused { why, next }) => {
             let what = format!("session `{id}` refused");
-            Err(CommandError::told(&what, escape(why.as_bytes()), ""))
+            let next = next.as_deref().unwrap_or(WITHOUT_ASKING);
+            let (why, next) = (escape(why.as_bytes()), escape(next.as_bytes()));
+            Err(CommandError::told(&what, why, &next))
         }
         // Another command has the session, and nobody serves it.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(SessionError::Busy {

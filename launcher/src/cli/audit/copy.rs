@@ -11,6 +11,7 @@ use aegis_policies::journal::{self, Position};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::geteuid;
 
@@ -45,37 +46,41 @@ impl AuditFile {
     /// # Errors
     /// When it is anything else, or can not be opened.
     pub fn open(path: &Path, project: &Path, mountpoint: &Path) -> Result<Self, CommandError> {
-        let refuse = |why: String| {
+        let refuse = |why: &str, next: &str| {
             let what = format!("the audit can not be written to `{}`", shown(path));
-            CommandError::told(&what, why, "name a file outside of the project")
+            CommandError::told(&what, why, next)
         };
-        let failed = |errno: rustix::io::Errno| refuse(io::Error::from(errno).to_string());
-        let path = std::path::absolute(path).map_err(|error| refuse(error.to_string()))?;
+        let failed = |error: io::Error| refuse(&error.to_string(), next(&error));
+        let path = std::path::absolute(path).map_err(failed)?;
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(refuse("it is no file".to_owned()));
+            return Err(refuse("it is no file", "name a file"));
         };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = openat(CWD, folder, flags, Mode::empty()).map_err(failed)?;
-        let real = real_path(folder.as_fd()).map_err(|error| refuse(error.to_string()))?;
+        let folder = openat(CWD, folder, flags, Mode::empty());
+        let folder = folder.map_err(|errno| failed(errno.into()))?;
+        let real = real_path(folder.as_fd()).map_err(failed)?;
         let mountpoint = std::path::absolute(mountpoint).unwrap_or_default();
         if real.starts_with(project) || real.starts_with(&mountpoint) {
-            return Err(refuse("it lies in the project or its view".to_owned()));
+            let next = "name a file outside of both, which what works there can not change";
+            return Err(refuse("it lies in the project or its view", next));
         }
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW;
         // A pipe without a reader is refused at once and not waited for.
         let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = openat(&folder, name, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
-        let status = fstat(&file).map_err(failed)?;
+        let file = openat(&folder, name, flags, Mode::RUSR | Mode::WUSR);
+        let file = file.map_err(|errno| failed(errno.into()))?;
+        let status = fstat(&file).map_err(|errno| failed(errno.into()))?;
         if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
-            return Err(refuse("it is no regular file".to_owned()));
+            return Err(refuse("it is no regular file", NEW_FILE));
         }
         if status.st_nlink != 1 {
-            return Err(refuse("it has several names".to_owned()));
+            return Err(refuse("it has several names", NEW_FILE));
         }
         let others = Mode::WGRP | Mode::WOTH;
         let is_shared = Mode::from_raw_mode(status.st_mode).intersects(others);
         if status.st_uid != geteuid().as_raw() || is_shared {
-            return Err(refuse("others can change it".to_owned()));
+            let next = "make it yours alone (`chmod go-w`, `chown`), or name a new file";
+            return Err(refuse("others can change it", next));
         }
         Ok(Self {
             file: file.into(),
@@ -119,6 +124,20 @@ impl Copying {
             let source = io::Error::other("the thread that copies ended early");
             Err(CommandError::io("copying the audit", source))
         })
+    }
+}
+
+const NEW_FILE: &str = "name a file that is not there yet, or a regular one with one name";
+
+/// What to do when the file can not be opened.
+fn next(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT) => "make the folder of the file first (`mkdir -p`)",
+        Some(Errno::LOOP) => "name the file itself, not a link to it",
+        Some(Errno::ISDIR) => "name a file in that folder",
+        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => "name a file that you can write to",
+        Some(Errno::NOSPC | Errno::DQUOT) => "free some space there, or name a file elsewhere",
+        _ => NEW_FILE,
     }
 }
 

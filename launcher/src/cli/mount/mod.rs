@@ -24,7 +24,7 @@ use crate::session::{AegisHome, SessionId};
 /// the real path can still use the real project.
 /// Runs until Ctrl-C, or until something unmounts it (`aegis-os unmount MOUNTPOINT`).
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = help())]
 pub struct Args {
     /// The project.
     pub project: PathBuf,
@@ -60,16 +60,16 @@ Examples:
   aegis-os mount --ro --daemon --audit ~/audit.jsonl . /tmp/view
   aegis-os unmount /tmp/view
 
-Options of -o: ro, rw or shadow, session=ID, policy=FILE, audit=FILE as above; allow_other (other users
-may use the view; needs `user_allow_other` in /etc/fuse.conf unless you are root); noexec;
-home=DIR (sessions and settings are there instead of in ~/.aegis; AEGIS_HOME=DIR then for the other
-commands); threads=N; transport=auto|device|io-uring|fuser, and io_uring for short; writeback (faster, but a killed server loses what
-was just written); nopassthrough; fsname=NAME. `aegis-os status` shows what is in force.
-
+Options of -o (`aegis-os status` shows what is in force):
+{OPTIONS}
 From /etc/fstab, after `ln -s $(which aegis-os) /sbin/mount.aegisfs`:
   /home/me/project  /mnt/view  aegisfs  ro,noauto,audit=/var/log/aegis.jsonl  0  0
 Or, where mount.fuse3 is installed, with `fuse.aegis-os` for the type. mount(8) gives its helpers no
 HOME: what it mounts is in the ~/.aegis of the user that mounts, unless home=DIR says where.";
+
+fn help() -> String {
+    EXAMPLES.replace("{OPTIONS}", &options::help())
+}
 
 /// Mounts and serves until unmounted.
 ///

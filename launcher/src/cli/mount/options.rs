@@ -58,9 +58,51 @@ const NOTHING_TO_DO: [&str; 38] = [
 /// The same, with a value.
 const NOTHING_TO_DO_WITH: [&str; 6] =
     ["user=", "uhelper=", "helper=", "comment=", "subtype=", "x-"];
-const KNOWN: &str = "ro, rw, shadow, session=ID|last, policy=FILE, audit=FILE, allow_other, noexec, \
-                     threads=N, transport=auto|device|io-uring|fuser, io_uring, writeback, passthrough, \
-                     nopassthrough, home=DIR, fsname=NAME";
+/// What a person may say, and what it means.
+const KNOWN: [(&str, &str); 16] = [
+    ("ro", "as --ro"),
+    ("rw", "as --shadow"),
+    ("shadow", "as --shadow"),
+    ("session=ID|last", "as --session"),
+    ("policy=FILE", "as --policy"),
+    ("audit=FILE", "as --audit"),
+    (
+        "allow_other",
+        "other users may use the view; needs `user_allow_other` in /etc/fuse.conf unless you \
+         are root",
+    ),
+    ("noexec", "no program in the view can be started"),
+    (
+        "home=DIR",
+        "sessions and settings are there, not in ~/.aegis; AEGIS_HOME=DIR for other commands",
+    ),
+    ("threads=N", "so many threads answer, from 1 to 64"),
+    (
+        "transport=auto|device|io-uring|fuser",
+        "how requests reach the server",
+    ),
+    ("io_uring", "as transport=io-uring"),
+    (
+        "writeback",
+        "faster, but a killed server loses what was just written",
+    ),
+    (
+        "passthrough",
+        "the kernel reads from the files themselves where it can",
+    ),
+    ("nopassthrough", "every read is answered by the server"),
+    ("fsname=NAME", "what the list of mounts shows as the source"),
+];
+
+/// The options for `--help`, one to a line or two.
+pub(super) fn help() -> String {
+    let known = KNOWN.iter();
+    let line = |(option, meaning): &(&str, &str)| match option.len() + meaning.len() {
+        ..=76 => format!("  {option:15} {meaning}\n"),
+        _ => format!("  {option}\n                  {meaning}\n"),
+    };
+    known.map(line).collect()
+}
 
 /// Takes the options of one `-o` over into what is wanted; of two that contradict each other the
 /// later one counts.
@@ -145,7 +187,8 @@ fn transport(value: &str) -> Result<Transport, &'static str> {
 
 fn refused(option: &[u8], why: &str) -> CommandError {
     let what = format!("the mount option `{}` can not be used", escape(option));
-    CommandError::told(&what, why, &format!("the options are {KNOWN}"))
+    let known = KNOWN.map(|(option, _)| option).join(", ");
+    CommandError::told(&what, why, &format!("the options are {known}"))
 }
 
 #[cfg(test)]
@@ -177,6 +220,18 @@ mod tests {
         assert!(wanted.looks.no_exec);
         assert_eq!(wanted.looks.audience, Audience::Everybody);
         assert_eq!(wanted.looks.source, "/src");
+    }
+
+    #[test]
+    fn everything_that_is_offered_is_understood() {
+        for (option, _) in KNOWN {
+            let value = option
+                .replace("=N", "=1")
+                .replace("auto|device|io-uring|", "");
+            applied(&value).unwrap();
+        }
+        let longest = help().lines().map(str::len).max();
+        assert!(longest <= Some(110), "{}", help());
     }
 
     #[test]

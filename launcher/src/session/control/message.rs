@@ -41,6 +41,8 @@ pub enum Answer {
     Refused {
         /// Why.
         why: String,
+        /// What the person can do about it, if that is known.
+        next: Option<String>,
     },
 }
 

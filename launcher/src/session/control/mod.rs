@@ -21,6 +21,8 @@ use aegisfs::overlay::{OverlayError, Rewind, SnapshotName};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{AtFlags, Mode, chmodat, unlinkat};
 
+use super::serve::ServeError;
+use crate::error::CommandError;
 pub use client::ask;
 pub use message::{Answer, Ask};
 use quiet::Quiet;
@@ -125,9 +127,10 @@ impl Server {
         // Taken whatever it is: a peer whose words are left unread does not hear the answer.
         let asked = message::read(&mut stream)?;
         let answer = match peer::objection(&stream)? {
-            Some(why) => Answer::Refused {
-                why: why.to_owned(),
-            },
+            Some(why) => {
+                let next = "ask as the user whose session it is, outside of every sandbox";
+                refused(why, Some(next))
+            }
             None => self.carry_out(message::parse(&asked)?),
         };
         message::write(&mut stream, &answer)
@@ -138,28 +141,30 @@ impl Server {
             Ask::Snapshot { name } => self.snapshot(name),
             Ask::Rewind { to, approximate } => self.rewind(to, approximate),
         };
-        match done {
-            Ok(snapshot) => Answer::Done { snapshot },
-            Err(why) => Answer::Refused { why },
-        }
+        done.map_or_else(|refused| refused, |snapshot| Answer::Done { snapshot })
     }
 
-    fn snapshot(&self, name: Option<String>) -> Result<u64, String> {
+    fn snapshot(&self, name: Option<String>) -> Result<u64, Answer> {
         let name = name.map(|name| SnapshotName::parse(&name)).transpose();
-        let name = name.map_err(|error| error.to_string())?;
+        let name = name.map_err(|error| refused(error, Some("choose another name")))?;
         let overlay = self.guard.overlay();
         overlay.fetch_dirty();
         let taken = overlay.snapshot(name, SnapshotCause::Requested);
-        taken.map(|taken| taken.seq).map_err(words)
+        taken.map(|taken| taken.seq).map_err(failed)
     }
 
-    fn rewind(&self, to: u64, approximate: bool) -> Result<u64, String> {
-        let relocations = commit::relocations(&self.session).map_err(|error| error.to_string())?;
-        let rewind = Rewind::plan(&self.session, &relocations, to).map_err(words)?;
+    fn rewind(&self, to: u64, approximate: bool) -> Result<u64, Answer> {
+        let relocations =
+            commit::relocations(&self.session).map_err(|error| refused(error, None))?;
+        let rewind = Rewind::plan(&self.session, &relocations, to).map_err(failed)?;
         if !approximate && !rewind.losses().is_empty() {
-            return Err("some files would not be what they were".to_owned());
+            let next = "add `--yes` to agree to that, or choose another snapshot";
+            return Err(refused(
+                "some files would not be what they were",
+                Some(next),
+            ));
         }
-        let before = self.guard.rewind(rewind).map_err(words)?;
+        let before = self.guard.rewind(rewind).map_err(failed)?;
         Ok(before.seq)
     }
 
@@ -172,6 +177,15 @@ impl Server {
     }
 }
 
-fn words(error: OverlayError) -> String {
-    error.to_string()
+fn failed(error: OverlayError) -> Answer {
+    let why = error.to_string();
+    let next = CommandError::from(ServeError::from(error)).next();
+    Answer::Refused { why, next }
+}
+
+fn refused(why: impl ToString, next: Option<&str>) -> Answer {
+    Answer::Refused {
+        why: why.to_string(),
+        next: next.map(str::to_owned),
+    }
 }

@@ -11,7 +11,7 @@ use aegis_policies::RelPath;
 use aegis_policies::journal::NodeKind;
 use aegisfs::overlay::changes::After;
 use aegisfs::overlay::salvage::{Salvage, Saved, State, salvage};
-use rustix::fs::{CWD, Dir, Mode, OFlags, fchmod, mkdirat, mknodat, openat, symlinkat};
+use rustix::fs::{CWD, Mode, OFlags, fchmod, mkdirat, mknodat, openat, symlinkat};
 use rustix::io::Errno;
 
 pub use look::Looking;
@@ -19,6 +19,7 @@ pub use look::Looking;
 use super::lock::Lock;
 use super::project::Project;
 use super::serve::ServeError;
+use super::view::is_empty;
 use super::{Session, SessionError, positions};
 use crate::error::CommandError;
 
@@ -150,10 +151,7 @@ fn empty_folder(path: &Path) -> io::Result<OwnedFd> {
         Err(errno) => return Err(errno.into()),
     }
     let folder = openat(CWD, path, DIRECTORY & !OFlags::NOFOLLOW, Mode::empty())?;
-    let is_empty = Dir::read_from(&folder)?
-        .flatten()
-        .all(|entry| matches!(entry.file_name().to_bytes(), b"." | b".."));
-    if is_empty {
+    if is_empty(&folder)? {
         Ok(folder)
     } else {
         Err(io::Error::other("it is not empty"))

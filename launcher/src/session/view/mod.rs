@@ -29,7 +29,7 @@ use crate::keeper::{At, Lifeline, Vigil};
 use crate::sys;
 use attend::Attendance;
 pub use attend::End;
-pub(super) use place::check as check_place;
+pub(super) use place::{check as check_place, is_empty};
 pub use wanted::{Continue, Wanted};
 
 /// A view that is mounted, and its session.

@@ -1,6 +1,6 @@
 //! The folder that a view is mounted on.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -22,43 +22,60 @@ pub(in crate::session) fn check(
     home: &AegisHome,
     project: &Project,
 ) -> Result<PathBuf, CommandError> {
-    let refuse = |why: String| {
+    let refuse = |why: String, next: &str| {
         let what = format!("`{}` can not be mounted on", shown(path));
-        CommandError::told(
-            &what,
-            why,
-            "make an empty folder outside the project and name that",
-        )
+        CommandError::told(&what, why, next)
     };
+    let failed = |errno: Errno| refuse(errno.to_string(), next(errno));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let open = || openat(CWD, path, flags, Mode::empty());
     let opened = match open() {
         // The server of a view that was there was killed; looking at the sessions takes it away.
-        Err(Errno::NOTCONN) => list_in(home).map_err(CommandError::from).and_then(|_| {
-            let opened = open();
-            opened.map_err(|errno| refuse(errno.to_string()))
-        })?,
-        opened => opened.map_err(|errno| refuse(errno.to_string()))?,
+        Err(Errno::NOTCONN) => {
+            list_in(home)?;
+            open()
+        }
+        opened => opened,
     };
-    let real = real_path(opened.as_fd()).map_err(|error| refuse(error.to_string()))?;
+    let opened = opened.map_err(failed)?;
+    let real = real_path(opened.as_fd()).map_err(|error| refuse(error.to_string(), APART))?;
     for other in [project.path(), home.path()] {
         let other_shown = shown(other);
         if real.starts_with(other) {
-            return Err(refuse(format!("it lies in `{other_shown}`")));
+            return Err(refuse(format!("it lies in `{other_shown}`"), APART));
         }
         if other.starts_with(&real) {
-            return Err(refuse(format!("it holds `{other_shown}`")));
+            return Err(refuse(format!("it holds `{other_shown}`"), APART));
         }
     }
-    let names = Dir::read_from(&opened).map_err(|errno| refuse(errno.to_string()))?;
-    let is_empty = names
-        .flatten()
-        .all(|entry| matches!(entry.file_name().to_bytes(), b"." | b".."));
-    if is_empty {
+    if is_empty(&opened).map_err(failed)? {
         Ok(real)
     } else {
-        Err(refuse("it is not empty".to_owned()))
+        let next = "name an empty folder; what is in this one could not be reached";
+        Err(refuse("it is not empty".to_owned(), next))
     }
+}
+
+const APART: &str = "make an empty folder apart from the project and the sessions, and name that";
+
+const fn next(errno: Errno) -> &'static str {
+    match errno {
+        Errno::NOENT => "make the folder first (`mkdir -p`)",
+        Errno::NOTDIR => "name an empty folder",
+        Errno::ACCESS | Errno::PERM => "name an empty folder of your own",
+        Errno::NOTCONN => "unmount what a killed server left there (`aegis-os unmount MOUNTPOINT`)",
+        _ => APART,
+    }
+}
+
+/// Whether nothing is in a folder.
+pub(in crate::session) fn is_empty(folder: &OwnedFd) -> Result<bool, Errno> {
+    for entry in Dir::read_from(folder)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The id of our mount at `place`, found without asking who serves it; `None` when it is gone already.
