@@ -162,15 +162,7 @@ impl Guard {
     /// [`OverlayError::Refused`], and as for [`Overlay::open_file`].
     pub fn open(&self, pid: u32, id: NodeId, access: Access) -> Result<Opened> {
         self.again(|| {
-            let (path, labels) = self.identify(id);
-            let read = access
-                .reads()
-                .then(|| self.judge(pid, Kind::FsRead, &path, self.labels_to_read(id, labels)));
-            let read = read.transpose()?;
-            let write = access
-                .writes()
-                .then(|| self.judge(pid, Kind::FsWrite, &path, labels));
-            let permit = write.transpose()?.or(read).ok_or(OverlayError::Stale)?;
+            let permit = self.judge_access(pid, id, access)?;
             self.overlay.open_file(permit, id, access)
         })
     }
@@ -357,20 +349,24 @@ impl Guard {
         })
     }
 
-    /// [`Overlay::read_at`]; judged when the handle was opened.
+    /// [`Overlay::read_at`]; judged when the handle was opened,
+    /// and again when the host has moved the file since.
     ///
     /// # Errors
     /// As there.
     pub fn read(&self, handle: HandleId, offset: u64, bytes: &mut [u8]) -> Result<usize> {
-        self.overlay.read_at(handle, offset, bytes)
+        self.through(&[handle], || self.overlay.read_at(handle, offset, bytes))
     }
 
-    /// [`Overlay::write_at`]; judged when the handle was opened.
+    /// [`Overlay::write_at`]; judged when the handle was opened,
+    /// and again when the host has moved the file since.
     ///
     /// # Errors
     /// As there.
     pub fn write(&self, handle: HandleId, offset: u64, bytes: &[u8], caller: Caller) -> Result<()> {
-        self.overlay.write_at(handle, offset, bytes, caller)
+        self.through(&[handle], || {
+            self.overlay.write_at(handle, offset, bytes, caller)
+        })
     }
 
     /// [`Overlay::changed_by`].
@@ -378,15 +374,18 @@ impl Guard {
     /// # Errors
     /// As there.
     pub fn changed_by(&self, handle: HandleId, caller: Caller) -> Result<()> {
-        self.overlay.changed_by(handle, caller)
+        self.through(&[handle], || self.overlay.changed_by(handle, caller))
     }
 
-    /// [`Overlay::allocate`]; judged when the handle was opened.
+    /// [`Overlay::allocate`]; judged when the handle was opened,
+    /// and again when the host has moved the file since.
     ///
     /// # Errors
     /// As there.
     pub fn allocate(&self, handle: HandleId, mode: u32, offset: u64, length: u64) -> Result<()> {
-        self.overlay.allocate(handle, mode, offset, length)
+        self.through(&[handle], || {
+            self.overlay.allocate(handle, mode, offset, length)
+        })
     }
 
     /// [`Overlay::seek_to`].
@@ -394,10 +393,11 @@ impl Guard {
     /// # Errors
     /// As there.
     pub fn seek(&self, handle: HandleId, position: SeekFrom) -> Result<u64> {
-        self.overlay.seek_to(handle, position)
+        self.through(&[handle], || self.overlay.seek_to(handle, position))
     }
 
-    /// [`Overlay::copy_range`]; both handles were judged when they were opened.
+    /// [`Overlay::copy_range`]; both handles were judged when they were opened,
+    /// and are again when the host has moved a file since.
     ///
     /// # Errors
     /// As there.
@@ -407,7 +407,9 @@ impl Guard {
         to: (HandleId, u64),
         length: usize,
     ) -> Result<usize> {
-        self.overlay.copy_range(from, to, length)
+        self.through(&[from.0, to.0], || {
+            self.overlay.copy_range(from, to, length)
+        })
     }
 
     /// [`Overlay::sync_file`].
@@ -442,6 +444,40 @@ impl Guard {
     /// [`Overlay::release_all`].
     pub fn release_all(&self) {
         self.overlay.release_all();
+    }
+
+    fn judge_access(&self, pid: u32, id: NodeId, access: Access) -> Result<Permit> {
+        let (path, labels) = self.identify(id);
+        let read = access
+            .reads()
+            .then(|| self.judge(pid, Kind::FsRead, &path, self.labels_to_read(id, labels)));
+        let read = read.transpose()?;
+        let write = access
+            .writes()
+            .then(|| self.judge(pid, Kind::FsWrite, &path, labels));
+        write.transpose()?.or(read).ok_or(OverlayError::Stale)
+    }
+
+    /// Acts through handles. Where the host has moved a file since it was judged, that is judged anew
+    /// by the name of now: an open handle is no way past the lock of a name.
+    fn through<T>(
+        &self,
+        handles: &[HandleId],
+        mut attempt: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        self.again(|| {
+            let done = attempt();
+            if matches!(done, Err(OverlayError::Moved)) {
+                handles.iter().try_for_each(|it| self.judge_anew(*it))?;
+            }
+            done
+        })
+    }
+
+    fn judge_anew(&self, handle: HandleId) -> Result<()> {
+        let (id, access, pid) = self.overlay.opened(handle)?;
+        let permit = self.judge_access(pid, id, access)?;
+        self.overlay.permit_anew(handle, permit)
     }
 
     fn judge_name(&self, pid: u32, kind: Kind, parent: NodeId, name: &[u8]) -> Result<Permit> {

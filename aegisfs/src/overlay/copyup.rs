@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use aegis_policies::journal::{Generation, NodeId, ShadowOp};
+use aegis_policies::journal::{Generation, LowerFile, NodeId, ShadowOp};
 use aegis_policies::{Permit, RelPath};
 use rustix::fs::futimens;
 
@@ -85,6 +85,21 @@ impl Overlay {
         }
     }
 
+    /// Checks that what was taken is what the node stands for, and that the permit is for the name
+    /// that it has now: the host may have moved it to a guarded one since it was opened.
+    fn check_taken(
+        &self,
+        permit: &Permit,
+        id: NodeId,
+        (path, lower): (&RelPath, &LowerFile),
+    ) -> Result<()> {
+        let inode = self.inodes.find(id).ok_or(OverlayError::Stale)?;
+        if inode.identity() != (lower.dev, lower.ino) {
+            return Err(OverlayError::Stale);
+        }
+        super::covers(permit, path)
+    }
+
     /// Publishes taken content, records it, and makes it the node's.
     fn adopt(&self, permit: &Permit, id: NodeId, taken: Taken) -> Result<(Body, Generation)> {
         let Taken {
@@ -111,7 +126,12 @@ impl Overlay {
         } else {
             shadow.shown(&lower.path)
         };
+        let allowed = match &path {
+            Some(path) if !known => self.check_taken(permit, id, (path, &lower)),
+            _ => Ok(()),
+        };
         let recorded = match path {
+            _ if allowed.is_err() => allowed,
             Some(path) => {
                 let operation = ShadowOp::CopyUp {
                     path,

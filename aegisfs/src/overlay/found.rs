@@ -257,7 +257,7 @@ impl Overlay {
                 continue;
             }
             match self.find_within(shadow, &within, &name)? {
-                Found::Lower(found) if found.identity() == inode.identity() => {
+                Found::Lower(found) if inode.is_host(found.identity(), found.born()) => {
                     return Ok(Found::Lower(LowerNode { id, ..found }));
                 }
                 _ => {}

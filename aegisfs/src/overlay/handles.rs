@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use aegis_policies::Permit;
 use aegis_policies::journal::{Event, NodeId};
@@ -14,7 +14,7 @@ use super::attr::{Attr, Stat, Version};
 use super::blocks::Body;
 use super::found::Found;
 use super::inode::{Backing, Inode};
-use super::{Overlay, OverlayError, Result};
+use super::{Overlay, OverlayError, Result, covers};
 
 /// Names an open file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,7 +45,10 @@ pub struct Opened {
 pub(crate) struct Handle {
     pub(crate) inode: Arc<Inode>,
     pub(crate) access: Access,
-    pub(crate) permit: Permit,
+    /// For the name that it was opened by, or the one that was judged since.
+    permit: RwLock<Arc<Permit>>,
+    /// Which of the inodes that the host has had with the number it was opened for.
+    generation: u32,
     /// Bytes written.
     pub(crate) written: AtomicU64,
 }
@@ -75,6 +78,7 @@ impl Overlay {
     /// [`OverlayError::Moved`] when the permit is for another path.
     pub fn open_file(&self, permit: Permit, id: NodeId, access: Access) -> Result<Opened> {
         let inode = self.inodes.find(id).ok_or(OverlayError::Stale)?;
+        let generation = inode.generation();
         let mut backing = inode
             .backing
             .write()
@@ -86,7 +90,7 @@ impl Overlay {
                 self.check_file(&shadow, found)?;
             }
             if let Some(found) = &found {
-                self.renew_backing(&shadow, &inode, found, &mut backing)?;
+                self.renew_backing(&shadow, (&inode, &permit), found, &mut backing)?;
             }
             self.named(&shadow, &permit, &found.unwrap_or(Found::Missing), id)?
         };
@@ -109,7 +113,8 @@ impl Overlay {
             Arc::new(Handle {
                 inode,
                 access,
-                permit,
+                permit: RwLock::new(Arc::new(permit)),
+                generation,
                 written,
             }),
         );
@@ -171,10 +176,36 @@ impl Overlay {
     }
 
     pub(super) fn handle(&self, handle: HandleId) -> Result<Arc<Handle>> {
-        self.handles
-            .get(&handle.0)
-            .map(|it| Arc::clone(&it))
-            .ok_or(Errno::BADF.into())
+        let handle = self.handles.get(&handle.0).map(|it| Arc::clone(&it));
+        let handle = handle.ok_or(Errno::BADF)?;
+        if handle.generation != handle.inode.generation() {
+            // The host has given the number to another file, which this was not opened for.
+            return Err(OverlayError::Stale);
+        }
+        Ok(handle)
+    }
+
+    /// What a handle was opened for: the node, how, and by which process.
+    ///
+    /// # Errors
+    /// EBADF, ESTALE when the host has given the number to another file.
+    pub fn opened(&self, handle: HandleId) -> Result<(NodeId, Access, u32)> {
+        let handle = self.handle(handle)?;
+        Ok((handle.inode.id, handle.access, handle.permit().actor().pid))
+    }
+
+    /// Gives a handle a permit for what its file is called now.
+    ///
+    /// # Errors
+    /// As for [`Overlay::opened`].
+    pub fn permit_anew(&self, handle: HandleId, permit: Permit) -> Result<()> {
+        let handle = self.handle(handle)?;
+        let mut held = handle
+            .permit
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *held = Arc::new(permit);
+        Ok(())
     }
 
     /// Attributes of an open file that no name leads to any more.
@@ -198,11 +229,12 @@ impl Overlay {
         }
     }
 
-    /// Makes the backing what the shadow says that it is.
+    /// Makes the backing what the shadow says that it is. A file of the host's is opened by the name
+    /// that the permit is for.
     fn renew_backing(
         &self,
         shadow: &super::shadow::Shadow,
-        inode: &Inode,
+        (inode, permit): (&Inode, &Permit),
         found: &Found,
         backing: &mut Backing,
     ) -> Result<()> {
@@ -214,6 +246,10 @@ impl Overlay {
             (Backing::Upper(_, of), content) => content == Some(*of),
         };
         if !right {
+            if let Found::Lower(lower) = found {
+                let path = shadow.shown(&lower.path).ok_or(OverlayError::Stale)?;
+                covers(permit, &path)?;
+            }
             *backing = self.open_backing(shadow, found)?;
         }
         inode.seen.store(generation.0, Ordering::Release);
@@ -235,7 +271,9 @@ impl Overlay {
             .unwrap_or_else(PoisonError::into_inner);
         let shadow = self.read();
         match self.locate_open(&shadow, inode.id, &backing)? {
-            Some(found) => self.renew_backing(&shadow, inode, &found, &mut backing)?,
+            Some(found) => {
+                self.renew_backing(&shadow, (inode, &handle.permit()), &found, &mut backing)?
+            }
             None => inode.seen.store(shadow.generation().0, Ordering::Release),
         }
         backing.body().ok_or(Errno::BADF.into())
@@ -272,7 +310,15 @@ impl Overlay {
             size: attr.size,
         };
         // The writes themselves are done; a full journal refuses the next change instead.
-        let _ = self.note(&handle.permit, event);
+        let _ = self.note(&handle.permit(), event);
+    }
+}
+
+impl Handle {
+    /// The right to do what it does, to the file by one of its names.
+    pub(crate) fn permit(&self) -> Arc<Permit> {
+        let permit = self.permit.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&permit)
     }
 }
 

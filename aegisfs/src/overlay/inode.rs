@@ -18,6 +18,8 @@ use super::shadow::{FIRST_MADE, Shadow};
 const GENERATIONS: u32 = i32::MAX as u32;
 /// Names remembered for an untouched file with several.
 const NAMES: usize = 8;
+/// In place of the hash of a time: no inode that is found is known to be the one that this was.
+const UNSURE: u32 = 2;
 
 /// A name of the host's: the directory's node, and the name in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +35,6 @@ struct LowerSide {
     identity: (u64, u64),
     /// A hash of when the inode was made; 0 when that is not known.
     born: u32,
-    /// How many inodes the host has had with this number, less one.
-    generation: u32,
     /// The newest of its names.
     newest: Option<LowerName>,
     /// The others.
@@ -53,6 +53,8 @@ pub(crate) struct Inode {
     directory: AtomicBool,
     /// Whether it has never had a name.
     nameless: AtomicBool,
+    /// How many inodes the host has had with this number, less one.
+    generation: AtomicU32,
     lower: Mutex<LowerSide>,
     /// Lookups less forgets; changes only under the table's lock on the node.
     lookups: AtomicU64,
@@ -101,6 +103,7 @@ impl Inode {
             id,
             directory: AtomicBool::new(false),
             nameless: AtomicBool::new(false),
+            generation: AtomicU32::new(0),
             lower: Mutex::default(),
             lookups: AtomicU64::new(0),
             opens: AtomicU32::new(0),
@@ -159,11 +162,13 @@ impl Inode {
         if lower.identity == (0, 0) {
             lower.identity = identity;
         }
-        let born = if born == 0 { 0 } else { short_hash(born) };
-        if lower.born != 0 && born != 0 && lower.born != born {
+        let born = short_hash(born);
+        let sure = lower.born == 0 || (born == 0 && lower.born != UNSURE);
+        if !sure && lower.born != born {
             // The host has given the number to another. To the kernel it is another as well.
-            lower.generation = lower.generation.wrapping_add(1) & GENERATIONS;
-            (lower.newest, lower.older) = (None, None);
+            let next = self.generation().wrapping_add(1) & GENERATIONS;
+            self.generation.store(next, Ordering::Release);
+            (lower.newest, lower.older, lower.born) = (None, None, 0);
             self.cached.clear();
             self.readers().clear();
         }
@@ -172,9 +177,15 @@ impl Inode {
         }
     }
 
+    /// Whether an inode that the host has is this one: device and number, and when it was made.
+    pub(crate) fn is_host(&self, identity: (u64, u64), born: i64) -> bool {
+        let lower = self.lower();
+        lower.identity == identity && (lower.born == 0 || lower.born == short_hash(born))
+    }
+
     /// Tells the inodes apart that the host has had with this number.
     pub(crate) fn generation(&self) -> u32 {
-        self.lower().generation
+        self.generation.load(Ordering::Acquire)
     }
 
     /// Notes a name of the host's that led here.
@@ -244,9 +255,12 @@ impl VersionCell {
     }
 }
 
-/// Never zero. That two inodes of one number look as one is unlikely, and costs no more than it did
+/// Odd for a time, 0 for none. That two inodes of one number look as one is unlikely, and costs no more than it did
 /// where the time is not known.
 fn short_hash(born: i64) -> u32 {
+    if born == 0 {
+        return 0;
+    }
     let mut hasher = DefaultHasher::new();
     born.hash(&mut hasher);
     (hasher.finish() >> 32) as u32 | 1
@@ -313,9 +327,21 @@ impl InodeTable {
         folders.map(|inode| Arc::clone(&inode)).collect()
     }
 
-    /// Makes a node of the session one of the host's again.
-    pub(crate) fn give_back(&self, inode: &Inode, identity: (u64, u64), directory: bool) {
-        inode.lower().identity = identity;
+    /// Makes a node of the session one of the host's again, which was made at `born`. Without that
+    /// time nothing that the host has by that number is taken for it.
+    pub(crate) fn give_back(
+        &self,
+        inode: &Inode,
+        identity: (u64, u64),
+        born: Option<i64>,
+        directory: bool,
+    ) {
+        let mut lower = inode.lower();
+        lower.identity = identity;
+        if lower.born == 0 {
+            lower.born = born.map_or(UNSURE, short_hash);
+        }
+        drop(lower);
         inode.directory.store(directory, Ordering::Relaxed);
         if inode.id.0 >= FIRST_MADE {
             self.foreign.insert(identity, inode.id);

@@ -188,7 +188,7 @@ impl Overlay {
         if !handle.access.writes() {
             return Err(Errno::BADF.into());
         }
-        self.change_content(&handle.permit, &handle.inode, u64::MAX, |body| {
+        self.change_content(&handle.permit(), &handle.inode, u64::MAX, |body| {
             Ok(change(body)?)
         })
     }

@@ -132,10 +132,20 @@ impl Overlay {
         }
     }
 
-    /// The names of a node, as the agent sees them and as the host has them.
+    /// The names of a node, as the agent sees them and as the host has them. The first is the one
+    /// that it is found by; the host may have given others of an untouched node away.
     #[must_use]
     pub fn names(&self, id: NodeId) -> Names {
-        self.names_in(&self.read(), id)
+        let shadow = self.read();
+        let mut names = self.names_in(&shadow, id);
+        if names.shown.len() > 1
+            && let Ok(Found::Lower(lower)) = self.locate(&shadow, id)
+            && let Some(path) = shadow.shown(&lower.path)
+        {
+            names.shown.retain(|name| *name != path);
+            names.shown.insert(0, path);
+        }
+        names
     }
 
     /// The path of a name in a directory.

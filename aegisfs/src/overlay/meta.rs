@@ -83,7 +83,7 @@ impl Overlay {
         let Some(mode) = without_set_id(&self.getattr(id)?, caller) else {
             return Ok(());
         };
-        self.record_mode(handle, id, mode)?;
+        self.record_mode(&handle.permit(), id, mode)?;
         // After a write the kernel takes only size and times for changed.
         if let Some(kernel) = self.kernel() {
             kernel.forget_attributes(id);
@@ -91,14 +91,18 @@ impl Overlay {
         Ok(())
     }
 
-    /// Puts new permission bits of an open file on record, whatever it is called by now.
-    fn record_mode(&self, handle: &Handle, id: NodeId, mode: u32) -> Result<()> {
+    /// Puts new permission bits of an open file on record. What the session has named since is
+    /// written by any name; what the host has named since is not.
+    fn record_mode(&self, permit: &Permit, id: NodeId, mode: u32) -> Result<()> {
         let mut shadow = self.write();
         let found = self.locate(&shadow, id)?;
         let path = match &found {
             Found::Lower(lower) => shadow.shown(&lower.path),
             _ => self.names_in(&shadow, id).shown.into_iter().next(),
         };
+        if let (Found::Lower(_), Some(path)) = (&found, &path) {
+            covers(permit, path)?;
+        }
         let Some(path) = path else {
             shadow.set_attributes(id, [Some(mode), None, None], None, None, now());
             return Ok(());
@@ -115,7 +119,7 @@ impl Overlay {
             mtime: None,
             size: None,
         };
-        self.record(&mut shadow, &handle.permit, operation)
+        self.record(&mut shadow, permit, operation)
     }
 
     fn set(
@@ -155,8 +159,9 @@ impl Overlay {
         Ok(())
     }
 
-    /// The path that a record about a node goes under. The permit must be for one of its names; an
-    /// untouched node is recorded by the name that it was found by. `None` for one without a name.
+    /// The path that a record about a node goes under, which the permit must be for. An untouched
+    /// node goes by the name that it is found by: the host may have given those that it had to
+    /// others. `None` for one without a name.
     pub(super) fn named(
         &self,
         shadow: &Shadow,
@@ -164,6 +169,10 @@ impl Overlay {
         found: &Found,
         id: NodeId,
     ) -> Result<Option<RelPath>> {
+        if let Found::Lower(lower) = found {
+            let path = shadow.shown(&lower.path).ok_or(OverlayError::Stale)?;
+            return covers(permit, &path).map(|()| Some(path));
+        }
         let names = self.names_in(shadow, id).shown;
         if names.is_empty() {
             return match shadow.node(id) {
@@ -172,11 +181,7 @@ impl Overlay {
             };
         }
         let judged = names.into_iter().find(|path| covers(permit, path).is_ok());
-        let judged = judged.ok_or(OverlayError::Moved)?;
-        match found {
-            Found::Lower(lower) => Ok(shadow.shown(&lower.path)),
-            _ => Ok(Some(judged)),
-        }
+        judged.map(Some).ok_or(OverlayError::Moved)
     }
 
     /// Whether a node is a regular file.

@@ -137,9 +137,11 @@ impl Overlay {
                 continue;
             };
             match &node.origin {
-                Some(Origin { lower, .. }) => {
+                Some(origin) => {
+                    let (lower, born) = (&origin.lower, self.birth(origin));
                     let identity = (lower.dev, lower.ino);
-                    self.inodes.give_back(&inode, identity, node.is_folder());
+                    let inodes = &self.inodes;
+                    inodes.give_back(&inode, identity, born, node.is_folder());
                     if let Some((folder, name)) = lower.path.split_last()
                         && let Some(folder) = hosts.get(&folder)
                     {
@@ -149,6 +151,17 @@ impl Overlay {
                 None => shadow.adopt_orphan(id, node.clone()),
             }
         }
+    }
+
+    /// When the host's inode was made, where it is still the one that was touched: an inode that got
+    /// its number later was made after the status change that the baseline tells of.
+    fn birth(&self, Origin { lower, baseline }: &Origin) -> Option<i64> {
+        let stat = self.lower.stat(&lower.path).ok()?;
+        let same = match stat.born {
+            0 => stat.ctime == baseline.ctime,
+            born => born <= baseline.ctime,
+        };
+        (same && (stat.dev, stat.ino) == (lower.dev, lower.ino)).then_some(stat.born)
     }
 
     /// Makes the best of content that is not kept as it was.

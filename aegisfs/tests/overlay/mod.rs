@@ -13,6 +13,7 @@ mod full_random;
 mod listings;
 mod model;
 mod mounted;
+mod moved;
 mod nameless;
 mod ops;
 mod parallel;
