@@ -161,6 +161,20 @@ fn a_session_that_has_ended_goes_back_and_lands_again() {
 }
 
 #[test]
+fn what_has_landed_under_another_name_is_read_there() {
+    let world = World::of(Person::Myself);
+    let _ = world.run("mv folder/file folder/moved").ok();
+    let _ = world.aegis(&["land", "--yes"]).ok();
+    let _ = world.aegis(&["snapshot", "one"]).ok();
+    fs::write(world.project().join("folder/file"), "another file\n").unwrap();
+    let id = world.only_session();
+    let more = "echo more >> folder/moved";
+    let _ = world.aegis(&["resume", &id, "--", "sh", "-c", more]).ok();
+    let since = world.aegis(&["diff", "--since", "one"]).ok().stdout;
+    assert!(since.contains("\n file\n+more\n"), "{since}");
+}
+
+#[test]
 fn snapshots_are_taken_when_something_has_changed() {
     let world = World::of(Person::Myself);
     let _ = world.run("true").ok();
