@@ -19,9 +19,10 @@ use crate::session::{Session, SessionError};
     after_long_help = "Nothing is copied: what is written later is written elsewhere. `aegis-os \
                        rewind` goes back to it, `aegis-os diff --since` shows what has changed \
                        since, and `aegis-os cat` prints a file of it. What is asked for is kept as \
-                       long as the session; of those that are taken without asking (before a \
-                       landing, after a commit, after quiet periods, at the start and the end of \
-                       a run) the newest 32."
+                       long as the session; of those that are taken without asking the newest 32 \
+                       of each kind (at the start and the end of a run, before a landing, before a \
+                       rewind), and the newest 16 after commits and after quiet periods each, with \
+                       16 older ones spread over the time since the first."
 )]
 pub struct Args {
     /// What it is to be called.

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use aegis_policies::journal::{Generation, NodeId, Seq, SnapshotCause};
 use serde::{Deserialize, Serialize};
 
-/// Automatic snapshots that are kept; an older one makes room. Those asked for stay.
-pub(crate) const AUTOMATIC: usize = 32;
+use super::thinning;
 
 /// A content file: the node, and the generation in which it was made.
 pub(crate) type ContentKey = (NodeId, Generation);
@@ -109,7 +108,7 @@ impl History {
         self.snapshots.push(snapshot.clone());
         self.changed = false;
         self.generation = self.generation.next();
-        self.thin(live);
+        self.thin(cause, live);
         snapshot
     }
 
@@ -159,19 +158,15 @@ impl History {
         }
     }
 
-    /// Drops the oldest automatic snapshots, and what only they held.
-    fn thin(&mut self, live: impl Fn(&ContentKey) -> bool) {
-        let automatic = |snapshot: &Snapshot| snapshot.cause.is_automatic();
-        let count = self.snapshots.iter().filter(|it| automatic(it)).count();
-        let mut surplus = count.saturating_sub(AUTOMATIC);
-        if surplus == 0 {
+    /// Drops the snapshots that make room for the newest one, and what only they held.
+    fn thin(&mut self, cause: SnapshotCause, live: impl Fn(&ContentKey) -> bool) {
+        let before = self.snapshots.len();
+        while let Some(place) = thinning::surplus(&self.snapshots, cause) {
+            self.snapshots.remove(place);
+        }
+        if self.snapshots.len() == before {
             return;
         }
-        self.snapshots.retain(|snapshot| {
-            let drop = surplus > 0 && automatic(snapshot);
-            surplus -= usize::from(drop);
-            !drop
-        });
         let snapshots = &self.snapshots;
         let freed = &mut self.freed;
         self.held.retain(|key, spans| {

@@ -12,6 +12,7 @@ mod fit;
 mod history;
 #[cfg(test)]
 pub(crate) mod tests;
+mod thinning;
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -256,7 +256,11 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let cause = prop_oneof![4 => Just(SnapshotCause::Quiet), 1 => Just(SnapshotCause::Requested)];
+    let cause = prop_oneof![
+        4 => Just(SnapshotCause::Quiet),
+        4 => Just(SnapshotCause::Ended),
+        1 => Just(SnapshotCause::Requested),
+    ];
     prop_oneof![
         8 => operation().prop_map(|it| Step::Do(Box::new(it))),
         4 => any::<usize>().prop_map(Step::Fork),
