@@ -1,6 +1,7 @@
 //! Snapshots of sessions, and going back to them.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -395,4 +396,27 @@ fn a_commit_in_a_large_repository_takes_little() {
     let all = taken();
     println!("reading took {reading} bytes, with a commit {all}");
     assert!(all < 1 << 20, "{all} bytes");
+}
+
+#[test]
+fn a_peer_that_never_ends_holds_up_no_end() {
+    for world in World::all() {
+        let script = format!("touch ~/up; {}", until("end"));
+        let session = Running(world.start(&["run", "--", "sh", "-c", &script]));
+        let socket = world.sessions()[0].join("control");
+        let ask = format!(
+            "import socket, time; s=socket.socket(socket.AF_UNIX); s.connect({:?})\n\
+             while True: s.sendall(b' '); print('there', flush=True); time.sleep(.02)",
+            socket.to_str().unwrap()
+        );
+        let mut peer = world.program(Path::new("python3"));
+        peer.args(["-c", &ask]);
+        let piped = std::process::Stdio::piped;
+        let mut peer = peer.stdout(piped()).stderr(piped()).spawn().unwrap();
+        peer.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        fs::write(world.sessions()[0].join("home/end"), "").unwrap();
+        assert_eq!(session.end(), Some(0));
+        let peer = Ended::of(peer.wait_with_output().unwrap());
+        assert!(peer.stderr.contains("BrokenPipe"), "{}", peer.stderr);
+    }
 }

@@ -3,6 +3,7 @@
 
 mod client;
 mod message;
+mod patient;
 mod peer;
 mod quiet;
 
@@ -25,11 +26,12 @@ use super::serve::ServeError;
 use crate::error::CommandError;
 pub use client::ask;
 pub use message::{Answer, Ask};
+use patient::Patient;
 use quiet::Quiet;
 
 /// The socket's name in the session's directory.
 const NAME: &str = "control";
-/// How long a peer may take to say what it wants, or to hear the answer.
+/// How long a peer may take in all to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often the tree is looked at.
 const LOOK: Timespec = Timespec {
@@ -101,6 +103,7 @@ impl Drop for Control {
 
 impl Server {
     fn run(mut self, stop: &OwnedFd) {
+        let mut turned_away = None;
         loop {
             let mut waited = [
                 PollFd::new(stop, PollFlags::IN),
@@ -109,31 +112,33 @@ impl Server {
             // What went wrong comes again, or is over.
             let _woken = poll(&mut waited, Some(&LOOK));
             let [stopped, asked] = waited.map(|one| !one.revents().is_empty());
+            drop(turned_away.take());
             if stopped {
                 return;
             }
             if asked && let Ok((stream, _)) = self.listener.accept() {
-                // The peer has gone; there is nobody to tell.
-                let _told = self.answer(stream);
+                // An error: the peer has gone or took too long, and there is nobody to tell.
+                turned_away = self.answer(stream, stop).unwrap_or_default();
             }
             self.look();
         }
     }
 
-    fn answer(&self, mut stream: UnixStream) -> io::Result<()> {
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        // Taken whatever it is: a peer whose words are left unread does not hear the answer.
-        let asked = message::read(&mut stream)?;
-        let answer = match peer::objection(&stream)? {
-            Some(why) => {
-                let next = "ask as the user whose session it is, outside of every sandbox";
-                refused(why, Some(next))
-            }
-            None => self.carry_out(message::parse(&asked)?),
-        };
-        message::write(&mut stream, &answer)
+    /// Answers a peer. One that is not listened to is returned: closed at once, it might fail to say
+    /// what it wants before it hears the answer.
+    fn answer(&self, mut stream: UnixStream, stop: &OwnedFd) -> io::Result<Option<UnixStream>> {
+        let until = Instant::now() + PATIENCE;
+        // Nor does the answer wait: it is the only one, and there is room for it.
+        stream.set_nonblocking(true)?;
+        if let Some(why) = peer::objection(&stream)? {
+            let next = "ask as the user whose session it is, outside of every sandbox";
+            message::write(&mut stream, &refused(why, Some(next)))?;
+            return Ok(Some(stream));
+        }
+        let asked = message::read(&mut Patient::new(&stream, stop, until))?;
+        let answer = self.carry_out(message::parse(&asked)?);
+        message::write(&mut stream, &answer)?;
+        Ok(None)
     }
 
     fn carry_out(&self, ask: Ask) -> Answer {
