@@ -37,8 +37,11 @@ fn open(path: &Path) -> Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 
+/// A name for it, and how a handle is used.
+type Change = (&'static str, fn(&File) -> Result<()>);
+
 /// What changes content through a handle.
-fn changes() -> [(&'static str, fn(&File) -> Result<()>); 4] {
+fn changes() -> [Change; 4] {
     [
         ("write", |file| file.write_all_at(EVIL, 0)),
         ("truncate", |file| file.set_len(0)),
